@@ -1,0 +1,48 @@
+// Model: a backbone and a head, built from settings, with all of their parameters.
+#pragma once
+
+#include <memory>
+
+#include "core/nn/head.h"
+
+namespace copylab::nn {
+
+// Settings "model.…" besides those of heads.
+std::vector<Field> model_fields();
+
+class Backbone;
+
+class Model {
+ public:
+  // `settings` holds model.* and head.*; `vocab` is the task's. Parameters are declared but not allocated, so
+  // that `plan` can count without memory; call allocate() and initialise(seed) before forward().
+  Model(const Backend& backend, DType dtype, const Settings& settings, int64_t vocab, int64_t max_length);
+  ~Model();
+
+  Parameters& parameters() { return parameters_; }
+  const Parameters& parameters() const { return parameters_; }
+  void allocate() { parameters_.allocate(); }
+  void initialise(uint64_t seed) { parameters_.initialise(seed); }
+
+  // Final normed hidden states (B·T, D) of tokens (B, T); `segment` (B, T) or undefined.
+  Tensor hidden(Tape& tape, const Tensor& tokens, const Tensor& segment) const;
+  // hidden() and the head. in.h is filled here.
+  HeadOutput forward(Tape& tape, HeadInput in) const;
+
+  const Head& head() const { return *head_; }
+  int64_t vocab() const { return vocab_; }
+  int64_t dim() const { return dim_; }
+  // Multiply-adds times two of one token, forward, at this sequence length; training costs about three times
+  // that.
+  double flops_per_token(int64_t length) const;
+  // Bytes of float32 cache per past token when generating: 2·layers·kv plus the head's (papers: CPLM §2.2).
+  int64_t cache_bytes(int64_t length) const;
+
+ private:
+  Parameters parameters_;
+  int64_t vocab_, dim_;
+  std::unique_ptr<Backbone> backbone_;
+  std::unique_ptr<Head> head_;
+};
+
+}  // namespace copylab::nn

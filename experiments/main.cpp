@@ -1,0 +1,4 @@
+// The copylab program.
+int main() {
+  return 0;
+}

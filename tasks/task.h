@@ -1,0 +1,66 @@
+// Task: a source of training and test sequences that is a pure function of (settings, seed, split, index).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "core/settings.h"
+
+namespace copylab {
+
+enum class Split : int { train, valid, test };
+const char* name_of(Split split);
+
+// One batch of B sequences of T positions. Position t reads tokens[t] and is asked for targets[t].
+struct Batch {
+  int64_t rows = 0;              // B
+  int64_t length = 0;            // T
+  std::vector<int32_t> tokens;   // (B, T)
+  std::vector<int32_t> targets;  // (B, T); -1 = no label, no loss
+  std::vector<int32_t> segment;  // (B, T) document number, or empty: one document per sequence
+  std::vector<int32_t> slice;    // (B, T) index into Task::slices(), or empty
+};
+
+class Task {
+ public:
+  virtual ~Task() = default;
+
+  virtual int64_t vocab() const = 0;   // V: ids are 0..V-1
+  virtual int64_t length() const = 0;  // T
+  // Batch `index` of a split; the same for every model. Splits never share a random stream.
+  virtual Batch batch(Split split, uint64_t seed, int64_t index, int64_t rows) const = 0;
+
+  // What an exact solver predicts, reading only tokens[0..t] of each row: (B, T), -1 where it cannot know.
+  virtual std::vector<int32_t> solve(const Batch& batch) const = 0;
+  // Expected accuracy over labelled positions of the best possible predictor (ceiling) and of a uniform
+  // guess.
+  virtual double ceiling() const = 0;
+  virtual double chance() const = 0;
+  // Names of accuracy slices (by distance, difficulty …); empty if the task has none.
+  virtual std::vector<std::string> slices() const { return {}; }
+  // Readable form of row `row` of a batch, for `copylab data --show`.
+  virtual std::string show(const Batch& batch, int64_t row) const = 0;
+  // Facts about a budget of training sequences worth printing with every result, as "name: value" lines:
+  // SpamLang says how many independent sequences each symbol gets.
+  virtual std::vector<std::pair<std::string, double>> budget(int64_t sequences) const {
+    (void)sequences;
+    return {};
+  }
+};
+
+// A line of the registry (tasks/registry.cpp).
+struct TaskEntry {
+  const char* name;
+  const char* doc;                 // one line
+  int version;                     // part of the run id: raise it whenever a batch changes
+  std::vector<Field> (*fields)();  // "task.…" fields besides task.name
+  std::unique_ptr<Task> (*make)(const Settings& settings);
+};
+
+const std::vector<TaskEntry>& task_registry();
+const TaskEntry& find_task(const std::string& name);  // throws Error with the nearest name
+
+}  // namespace copylab
