@@ -10,27 +10,35 @@
 
 namespace copylab::nn {
 
-// natural: as trained; no_copy: the LM head alone (renormalised over the vocabulary); force_copy: the pointer
-// alone (renormalised over the positions, without gate and sink).
-enum class Mode : int { natural, no_copy, force_copy };
-
+// What a head reads. `rows` lists the labelled positions; Model::forward fills it and `h`.
 struct HeadInput {
-  Tensor h;                  // (B·T, D) final normed hidden states
   Tensor tokens;             // (B, T) int32
   Tensor targets;            // (B, T) int32, negative = no label
-  Tensor segment;            // (B, T) int32 or undefined
-  bool want_argmax = false;  // evaluation: fill `argmax`
-  Mode mode = Mode::natural;
+  Tensor segment;            // (B, T) int32, or undefined: one document per sequence
+  bool want_argmax = false;  // evaluation: fill the argmax outputs
+
+  Tensor h;                          // (B·T, D) final normed hidden states
+  std::vector<int32_t> rows;         // labelled positions, ascending, in 0..B·T-1
+  std::vector<int32_t> row_targets;  // their targets
 };
 
-// Per position; entries of unlabelled positions are 0 (nll) and otherwise unspecified.
+// One number per labelled position, in the order of HeadInput::rows (M of them). The three inference modes of
+// the copy heads come from one pass:
+//   natural     the trained mixture
+//   no_copy     the LM head alone, renormalised over the vocabulary
+//   force_copy  the pointer alone, renormalised over the positions (no gate, no sink); the loss is infinite
+//               where the target is nowhere in the context
+// A head without a pointer leaves the outputs marked "pointer" undefined.
 struct HeadOutput {
-  Tensor nll;     // (B·T) -log p(target), differentiable
-  Tensor lm_nll;  // (B·T) of the LM head alone
-  Tensor gate;    // (B·T) alpha, the share that is offered to the pointer; undefined for a head without one
-  Tensor sink;    // (B·T) weight of the sink; undefined for a head without one
-  Tensor log_copy;  // (B·T) log of the pointer's mass on the target, un-normalised; undefined likewise
-  Tensor argmax;    // (B·T) int32 most probable token in the asked mode, if asked for
+  Tensor nll;          // (M) natural -log p(target), differentiable
+  Tensor lm_nll;       // (M) no_copy
+  Tensor copy_nll;     // (M) force_copy (pointer)
+  Tensor gate;         // (M) alpha, the share offered to the pointer (pointer)
+  Tensor sink;         // (M) a_sink, the weight of the sink (pointer)
+  Tensor log_copy;     // (M) log of the pointer's mass on the target, not renormalised (pointer)
+  Tensor argmax;       // (M) int32 most probable token, natural; if asked for
+  Tensor lm_argmax;    // (M) int32 likewise, no_copy
+  Tensor copy_argmax;  // (M) int32 likewise, force_copy (pointer); -1 where there is no position to point at
 };
 
 class Head {

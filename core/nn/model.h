@@ -26,7 +26,7 @@ class Model {
 
   // Final normed hidden states (B·T, D) of tokens (B, T); `segment` (B, T) or undefined.
   Tensor hidden(Tape& tape, const Tensor& tokens, const Tensor& segment) const;
-  // hidden() and the head. in.h is filled here.
+  // hidden() and the head; fills in.h and the labelled rows.
   HeadOutput forward(Tape& tape, HeadInput in) const;
 
   const Head& head() const { return *head_; }
