@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "core/settings.h"
@@ -58,7 +59,14 @@ struct TaskEntry {
   int version;                     // part of the run id: raise it whenever a batch changes
   std::vector<Field> (*fields)();  // "task.…" fields besides task.name
   std::unique_ptr<Task> (*make)(const Settings& settings);
+  // Changes against the defaults, one set each, that `check tasks` and the tests examine besides the
+  // defaults.
+  std::vector<std::vector<std::pair<std::string, Value>>> (*variants)();
 };
+
+// The defaults of an entry's fields, with `changes` over them.
+Settings task_settings(const TaskEntry& entry,
+                       const std::vector<std::pair<std::string, Value>>& changes = {});
 
 const std::vector<TaskEntry>& task_registry();
 const TaskEntry& find_task(const std::string& name);  // throws Error with the nearest name
