@@ -1,0 +1,583 @@
+#!/usr/bin/python3
+"""Writes the golden values of tests/golden/: inputs, outputs and gradients by PyTorch autograd in float64.
+
+    make_golden.py            writes ops.h5, model.h5 and training.h5
+    make_golden.py --check    recomputes them and compares with the files, exit code 1 if a value differs
+
+A case of ops.h5 is a group whose attributes are the op's numbers. Its datasets: `in.NAME` inputs (float ones exactly
+representable in float32, so that both precisions see the same numbers), `out.NAME` outputs, `upstream.NAME` the
+gradient that arrives at an output, `grad.NAME` the gradient of sum(upstream · out) with respect to a float input.
+The attribute `f32_error` of an output or gradient is the largest difference PyTorch itself makes when it computes
+in float32.
+"""
+import argparse
+import dataclasses
+import json
+import pathlib
+import sys
+import zlib
+
+import h5py
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+import torch_model
+import torch_ops as ops
+
+HERE = pathlib.Path(__file__).parent
+MAGIC, VERSION = "copylab-golden", 1
+INF = float("inf")
+
+
+class Draw:
+    """Random inputs of one case, from its name alone: adding a case changes no other."""
+
+    def __init__(self, name):
+        self.rng = np.random.default_rng(zlib.crc32(name.encode()))
+
+    def normal(self, *shape, std=1.0, mean=0.0):
+        return (mean + std * self.rng.standard_normal(shape)).astype(np.float32).astype(np.float64)
+
+    def integers(self, low, high, *shape):
+        return self.rng.integers(low, high, shape).astype(np.int32)
+
+    def flags(self, *shape, share=0.5):
+        return (self.rng.random(shape) < share).astype(np.uint8)
+
+
+def largest_difference(a, b):
+    finite = np.isfinite(b)
+    return float(np.abs(a[finite] - b[finite]).max(initial=0.0))
+
+
+def evaluate(function, inputs, upstream, dtype):
+    """Outputs of function(**inputs) and gradients of sum(upstream · out), as float64 arrays."""
+    tensors = {}
+    for name, value in inputs.items():
+        tensors[name] = torch.tensor(value)
+        if value.dtype == np.float64:
+            tensors[name] = tensors[name].to(dtype).requires_grad_(True)
+    outputs = function(**tensors)
+    grads = {}
+    if upstream:
+        terms = []
+        for name, up in upstream.items():
+            live = torch.isfinite(outputs[name].detach()) & torch.tensor(up != 0)
+            terms.append((outputs[name][live] * torch.tensor(up).to(dtype)[live]).sum())
+        leaves = {n: t for n, t in tensors.items() if t.requires_grad}
+        found = torch.autograd.grad(sum(terms), list(leaves.values()), allow_unused=True)
+        for (name, leaf), g in zip(leaves.items(), found):
+            grads[name] = (torch.zeros_like(leaf) if g is None else g).to(torch.float64).numpy()
+    return {n: t.detach().to(torch.float64).numpy() for n, t in outputs.items()}, grads
+
+
+def add_case(file, name, function, inputs, attributes=None, statistics=()):
+    """Adds a case. Outputs named in `statistics` carry no upstream gradient, nor does an entry that is -inf."""
+    draw = Draw(name + "/upstream")
+    outputs, _ = evaluate(function, inputs, {}, torch.float64)
+    upstream = {n: np.where(np.isfinite(v), draw.normal(*v.shape), 0.0) for n, v in outputs.items()
+                if n not in statistics}
+    outputs, grads = evaluate(function, inputs, upstream, torch.float64)
+    outputs32, grads32 = evaluate(function, inputs, upstream, torch.float32)
+    group = file.create_group(name)
+    group.attrs.update(attributes or {})
+    for n, v in inputs.items():
+        group[f"in.{n}"] = v.astype(np.float32) if v.dtype == np.float64 else v
+    for n, v in upstream.items():
+        group[f"upstream.{n}"] = v.astype(np.float32)
+    for kind, values, values32 in (("out", outputs, outputs32), ("grad", grads, grads32)):
+        for n, v in values.items():
+            group[f"{kind}.{n}"] = v
+            group[f"{kind}.{n}"].attrs["f32_error"] = largest_difference(values32[n], v)
+
+
+def rows_and_norms(file):
+    d = Draw("rows")
+    ids = d.integers(0, 11, 2, 9)
+    add_case(file, "embedding", lambda table, ids: {"y": table[ids.long()]},
+             {"table": d.normal(11, 6), "ids": ids})
+    x, index = d.normal(7, 5), np.array([3, -1, 0, 3, 6, -1, 2], dtype=np.int32)
+
+    def gather_rows(x, index):
+        kept = x[index.clamp(min=0).long()]
+        return {"y": torch.where((index >= 0)[:, None], kept, torch.zeros_like(kept))}
+
+    def scatter_rows(x, index):
+        kept = torch.where((index >= 0)[:, None], x, torch.zeros_like(x))
+        return {"y": torch.zeros_like(x).index_add(0, index.clamp(min=0).long(), kept)}
+
+    add_case(file, "gather_rows", gather_rows, {"x": x, "index": index})
+    add_case(file, "scatter_rows", scatter_rows, {"x": x, "index": index})
+
+    x = d.normal(5, 13, std=2.0, mean=0.5)
+    add_case(file, "rms_norm/weight", lambda x, weight: {"y": ops.rms_norm(x, weight, 1e-5)},
+             {"x": x, "weight": d.normal(13, mean=1.0, std=0.3)}, {"eps": 1e-5})
+    add_case(file, "rms_norm/plain", lambda x: {"y": ops.rms_norm(x, None, 1e-6)}, {"x": x}, {"eps": 1e-6})
+    add_case(file, "rms_norm/small", lambda x, weight: {"y": ops.rms_norm(x, weight, 1e-5)},
+             {"x": d.normal(3, 4, std=1e-3), "weight": d.normal(4)}, {"eps": 1e-5})
+    add_case(file, "layer_norm", lambda x, weight, bias: {"y": F.layer_norm(x, (13,), weight, bias, 1e-5)},
+             {"x": x, "weight": d.normal(13, mean=1.0, std=0.3), "bias": d.normal(13)}, {"eps": 1e-5})
+
+    batch, length, heads, width, theta = 2, 6, 3, 8, 10000.0
+
+    def rope(x, positions):
+        cos, sin = ops.rope_table(length + 30, width, theta, x.dtype)
+        return {"y": ops.rope(x, cos, sin, positions)}
+
+    for name, first in (("rope/start", 0), ("rope/offset", 29)):
+        positions = np.tile(np.arange(first, first + length, dtype=np.int32), (batch, 1))
+        add_case(file, name, rope, {"x": d.normal(batch, length, heads, width), "positions": positions},
+                 {"theta": theta, "table_rows": length + 30})
+
+
+def products_and_elementwise(file):
+    d = Draw("products")
+    x, w, b = d.normal(3, 7, 13), d.normal(17, 13), d.normal(17)
+    add_case(file, "linear/bias", lambda x, weight, bias: {"y": F.linear(x, weight, bias)},
+             {"x": x, "weight": w, "bias": b})
+    add_case(file, "linear/plain", lambda x, weight: {"y": F.linear(x, weight)}, {"x": x, "weight": w})
+    add_case(file, "swiglu", lambda gate, up: {"y": F.silu(gate) * up},
+             {"gate": d.normal(5, 9, std=3.0), "up": d.normal(5, 9)})
+    add_case(file, "relu_ffn", lambda x, up, down: {"y": F.relu(x @ up.T) @ down.T},
+             {"x": d.normal(5, 6), "up": d.normal(10, 6), "down": d.normal(6, 10)})
+
+    x = np.concatenate([d.normal(9, std=2.0), [0.0, 40.0, -40.0, 1e-4, 88.0, -88.0]])
+    positive = np.concatenate([np.abs(d.normal(9, std=2.0)) + np.float32(0.125), [1e-3, 1e3]])
+    positive = positive.astype(np.float32).astype(np.float64)
+    unary = {
+        "sigmoid": torch.sigmoid, "tanh": torch.tanh, "silu": F.silu, "relu": F.relu,
+        "softplus": lambda x: torch.logaddexp(x, torch.zeros_like(x)),  # F.softplus is linear above 20
+        "log_sigmoid": F.logsigmoid, "square": torch.square,
+    }
+    for name, function in unary.items():
+        add_case(file, f"unary/{name}", lambda x, f=function: {"y": f(x)}, {"x": x.astype(np.float32).astype(np.float64)})
+    add_case(file, "unary/exp", lambda x: {"y": torch.exp(x)},
+             {"x": np.concatenate([d.normal(9, std=2.0), [0.0, -40.0, 10.0]])})
+    add_case(file, "unary/log", lambda x: {"y": torch.log(x)}, {"x": positive})
+
+    a, b = d.normal(4, 5, std=2.0), d.normal(4, 5, std=2.0)
+    for name, function in {"add": torch.add, "sub": torch.sub, "mul": torch.mul}.items():
+        add_case(file, f"binary/{name}", lambda a, b, f=function: {"y": f(a, b)}, {"a": a, "b": b})
+    a, b = a.copy(), b.copy()
+    a[0, :3], b[0, :3] = (-INF, 30.0, 1000.0), (0.5, -30.0, 1000.0)
+    b[1, 0] = -INF
+    add_case(file, "binary/logaddexp", lambda a, b: {"y": torch.logaddexp(a, b)}, {"a": a, "b": b})
+    add_case(file, "affine", lambda x: {"y": -1.75 * x + 0.5}, {"x": d.normal(3, 4)}, {"alpha": -1.75, "beta": 0.5})
+    add_case(file, "scale_by", lambda x, s: {"y": x * s}, {"x": d.normal(3, 4), "s": d.normal(1)})
+    add_case(file, "weighted_sum", lambda x, w: {"y": (x * w).sum().reshape(1)},
+             {"x": d.normal(3, 17), "w": d.normal(3, 17)})
+
+
+def attention_cases(file):
+    batch, length, width = 2, 7, 4
+    variants = {
+        "causal": dict(heads=2, kv_heads=2),
+        "window": dict(heads=2, kv_heads=2, window=3),
+        "grouped": dict(heads=4, kv_heads=2),
+        "bias": dict(heads=2, kv_heads=2, bias=True),
+        "allowed": dict(heads=2, kv_heads=1, allowed=True),
+        "marked": dict(heads=2, kv_heads=2, marked=True),
+        "segment": dict(heads=2, kv_heads=1, segment=True),
+        "everything": dict(heads=4, kv_heads=2, window=4, bias=True, allowed=True, marked=True, segment=True),
+    }
+    for name, v in variants.items():
+        d = Draw("attention/" + name)
+        inputs = {"q": d.normal(batch, length, v["heads"], width, std=1.5),
+                  "k": d.normal(batch, length, v["kv_heads"], width, std=1.5),
+                  "v": d.normal(batch, length, v["kv_heads"], width)}
+        # The additive bias is data, not a leaf: it gets no gradient.
+        bias = d.normal(length, length) if v.get("bias") else None
+        if v.get("allowed"):
+            inputs["allowed"] = d.flags(batch, length, length, share=0.7)
+            inputs["allowed"][0, 2, :] = 0  # a row that sees nothing
+        if v.get("marked"):
+            inputs["marked"] = d.flags(batch, length, share=0.6)
+            inputs["marked"][:, 3] = 0
+        if v.get("segment"):
+            inputs["segment"] = np.array([[0, 0, 0, 1, 1, 1, 1], [5, 5, 6, 6, 6, 7, 7]], dtype=np.int32)
+        attributes = {"window": v.get("window", 0), "scale": width ** -0.5}
+
+        def function(q, k, v, **masks):
+            extra = {} if bias is None else {"bias": torch.tensor(bias).to(q.dtype)}
+            out, lse, probs = ops.attention(q, k, v, attributes["scale"], attributes["window"], **masks, **extra)
+            return {"out": out, "lse": lse, "probs": probs}
+
+        add_case(file, "attention/" + name, function, inputs, attributes, statistics=("lse", "probs"))
+        if bias is not None:
+            file[f"attention/{name}/in.bias"] = bias.astype(np.float32)
+
+
+def lm_head_cases(file):
+    rows, dim, vocab = 9, 6, 23
+    for name, options in {"plain": {}, "gate_row": {"extra": 1}, "excluded": {"extra": 1, "excluded": True},
+                          "offset": {"offset": 1e4}}.items():
+        d = Draw("lm_head/" + name)
+        extra = options.get("extra", 0)
+        h, w = d.normal(rows, dim), d.normal(vocab + extra, dim)
+        if "offset" in options:  # every logit of a row moves by the same 1e4
+            h[:, 0], w[:, 0] = 100.0, options["offset"] / 100.0
+        columns = d.integers(0, vocab, rows, 2)
+        columns[2, 0], columns[5, :] = -1, -1
+        if extra:
+            columns[:, 1] = vocab
+        inputs = {"h": h, "w": w, "columns": columns}
+        if options.get("excluded"):
+            inputs["excluded"] = d.flags(vocab, share=0.3)
+
+        def function(h, w, columns, excluded=None):
+            logits = h @ w.T
+            inside = logits[:, :vocab]
+            if excluded is not None:
+                inside = inside.masked_fill(excluded != 0, -INF)
+            shift = inside.detach().max(-1).values
+            chosen = logits.gather(1, columns.clamp(min=0).long()) - shift[:, None]
+            return {"lse": torch.logsumexp(inside - shift[:, None], -1),
+                    "logits": torch.where(columns >= 0, chosen, torch.zeros_like(chosen)),
+                    "shift": shift, "argmax": inside.detach().argmax(-1).to(h.dtype)}
+
+        add_case(file, "lm_head/" + name, function, inputs, {"vocab": vocab}, statistics=("shift", "argmax"))
+
+    d = Draw("lm_head/cross_entropy")
+    targets = d.integers(0, vocab, rows)
+    targets[[1, 4]] = -1
+    add_case(file, "lm_head/cross_entropy",
+             lambda h, w, targets: {"loss": F.cross_entropy(h @ w.T, targets.long(), ignore_index=-1).reshape(1)},
+             {"h": d.normal(rows, dim), "w": d.normal(vocab, dim), "targets": targets}, {"vocab": vocab})
+
+    # Backward-only rank: the forward pass is the identity, the gradient of all rows is projected on the columns of
+    # an orthonormal basis and, with match_rms, brought back to its own RMS (papers: LiB §1.6).
+    basis = np.linalg.qr(d.normal(dim, 2))[0].astype(np.float32).astype(np.float64)
+    x, upstream = d.normal(rows, dim), d.normal(rows, dim)
+    for name, match in (("matched", 1), ("plain", 0)):
+        group = file.create_group("project_gradient/" + name)
+        group.attrs["match_rms"] = match
+        grads = {}
+        for dtype in (torch.float64, torch.float32):
+            g, q = torch.tensor(upstream).to(dtype), torch.tensor(basis).to(dtype)
+            projected = g @ q @ q.T
+            if match:
+                projected = projected * torch.sqrt((g * g).mean() / (projected * projected).mean())
+            grads[dtype] = projected.to(torch.float64).numpy()
+        group["in.x"], group["in.basis"] = x.astype(np.float32), basis.astype(np.float32)
+        group["upstream.y"], group["out.y"] = upstream.astype(np.float32), x
+        group["out.y"].attrs["f32_error"] = 0.0
+        group["grad.x"] = grads[torch.float64]
+        group["grad.x"].attrs["f32_error"] = largest_difference(grads[torch.float32], grads[torch.float64])
+
+
+def pointer_cases(file):
+    batch, length, dim = 2, 9, 5
+    variants = {
+        "past": {},
+        "copy_self": {"copy_self": True},
+        "window": {"window": 4, "copy_self": True},
+        "next": {"shift": 1, "copy_self": True},
+        "next_past": {"shift": 1},
+        "segment": {"segment": True},
+        "no_sink": {"sink": False},
+        "everything": {"shift": 1, "window": 5, "segment": True},
+    }
+    for name, v in variants.items():
+        d = Draw("pointer/" + name)
+        tokens, targets = d.integers(0, 3, batch, length), d.integers(0, 4, batch, length)
+        targets[0, 4], targets[1, 8] = -1, -1
+        inputs = {"q": d.normal(batch, length, dim, std=1.5), "k": d.normal(batch, length, dim, std=1.5)}
+        if v.get("sink", True):
+            inputs["sink"] = d.normal(batch, length)
+        inputs.update(tokens=tokens, targets=targets)
+        if v.get("segment"):
+            inputs["segment"] = np.array([[0] * 4 + [1] * 5, [3] * 2 + [4] * 3 + [6] * 4], dtype=np.int32)
+        attributes = {"shift": v.get("shift", 0), "copy_self": int(v.get("copy_self", False)),
+                      "window": v.get("window", 0), "scale": dim ** -0.5}
+
+        def function(q, k, tokens, targets, sink=None, segment=None):
+            pi, a_sink, lse, weights = ops.pointer(q, k, tokens, targets, attributes["scale"], sink,
+                                                   attributes["shift"], bool(attributes["copy_self"]),
+                                                   attributes["window"], segment)
+            return {"log_copy": ops.safe_log(pi), "log_sink": ops.safe_log(a_sink), "lse": lse, "weights": weights}
+
+        add_case(file, "pointer/" + name, function, inputs, attributes, statistics=("lse", "weights"))
+
+
+def copy_mixture_cases(file):
+    """The mixtures of CPLM §2.5 from log P~(y), the gate's logit, log pi(y) and log a_sink."""
+    n = 12
+    d = Draw("copy_mixture")
+    lm, gate = -np.abs(d.normal(n, std=4.0)) - np.float32(0.125), d.normal(n, std=3.0)
+    share = np.clip(d.normal(n, std=0.25, mean=0.4), 0.02, 0.98)  # the sink's
+    log_copy = np.log((1 - share) * np.clip(d.normal(n, std=0.3, mean=0.5), 0.05, 1.0))
+    log_sink = np.log(share)
+    log_copy[3], gate[5], gate[6] = -INF, 40.0, -40.0
+    log_copy[5], log_sink[7], log_copy[7] = -INF, 0.0, -INF
+    arrays = {"lm": lm, "gate_logit": gate, "log_copy": log_copy, "log_sink": log_sink}
+    arrays = {k: v.astype(np.float32).astype(np.float64) for k, v in arrays.items()}
+    no_sink = dict(arrays)
+    empty = np.isneginf(no_sink["log_copy"])
+    no_sink["log_sink"] = np.where(np.arange(n) == 7, 0.0, -INF)  # row 7 has no source to point at
+    no_sink["log_copy"] = np.where(empty, -INF, arrays["log_copy"] - np.log1p(-share)).astype(np.float32).astype(
+        np.float64)
+
+    def case(name, mixture, inputs, drop_sink=0, gate_floor=0.0):
+        def function(lm, gate_logit, log_copy, log_sink):
+            alpha, pi, a_sink, p_lm = torch.sigmoid(gate_logit), log_copy.exp(), log_sink.exp(), lm.exp()
+            # 1 - alpha is written as sigmoid(-u): at u = 40 the difference would be 0.
+            return {"nll": -mixture(p_lm, alpha, torch.sigmoid(-gate_logit), pi, a_sink).log()}
+
+        add_case(file, "copy_mixture/" + name, function, inputs, {"drop_sink": drop_sink, "gate_floor": gate_floor})
+
+    case("A", lambda p, a, rest, pi, s: p * rest * (1 + a * s / rest) + a * pi, arrays)
+    case("B", lambda p, a, rest, pi, s: p * rest + a * pi, arrays, drop_sink=1)
+    case("F", lambda p, a, rest, pi, s: torch.where(s == 0, rest * p + a * pi, p), no_sink)
+    case("G", lambda p, a, rest, pi, s: ops.mixture_sigmoid(p, a, pi, s), {k: v[:5] for k, v in arrays.items()})
+
+    def floor(p, a, rest, pi, s, epsilon=0.1):
+        a = epsilon + (1 - epsilon) * a
+        return p * (1 - a * (1 - s)) + a * pi
+
+    case("I", floor, arrays, gate_floor=0.1)
+
+
+def lstm_cases(file):
+    batch, length, inputs_dim, hidden = 2, 5, 4, 3
+    d = Draw("lstm")
+
+    def function(x, w_ih, w_hh, bias, h0, c0):
+        weights = [w_ih, w_hh, bias, torch.zeros_like(bias)]
+        # What torch.nn.LSTM(4, 3, batch_first=True) calls, with these weights as leaves.
+        h, _, c_last = torch._VF.lstm(x, (h0[None], c0[None]), weights, True, 1, 0.0, False, False, True)
+        return {"h": h, "c_last": c_last[0]}
+
+    add_case(file, "lstm", function,
+             {"x": d.normal(batch, length, inputs_dim), "w_ih": d.normal(4 * hidden, inputs_dim),
+              "w_hh": d.normal(4 * hidden, hidden), "bias": d.normal(4 * hidden), "h0": d.normal(batch, hidden),
+              "c0": d.normal(batch, hidden)})
+
+
+def optimizer_cases(file):
+    """Three updates with given gradients: parameters after each, and AdamW's moments at the end."""
+    n, steps = 11, 3
+    lr = np.array([1e-2, 2e-2, 5e-3])
+
+    def run(make, start, grads, dtype):
+        param = torch.nn.Parameter(torch.tensor(start).to(dtype))
+        optimizer = make([param])
+        history = []
+        for s in range(steps):
+            optimizer.param_groups[0]["lr"] = float(lr[s])
+            param.grad = torch.tensor(grads[s]).to(dtype)
+            optimizer.step()
+            history.append(param.detach().clone())
+        state = optimizer.state[param]
+        moments = {k: state[long].to(torch.float64).numpy() for k, long in (("m", "exp_avg"), ("v", "exp_avg_sq"))
+                   if long in state}
+        return {"param": torch.stack(history).to(torch.float64).numpy(), **moments}
+
+    makers = {
+        "adamw/decay": (lambda p: torch.optim.AdamW(p, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.1), 0.1),
+        "adamw/plain": (lambda p: torch.optim.AdamW(p, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.0), 0.0),
+        "sgd/decay": (lambda p: torch.optim.SGD(p, lr=1.0, weight_decay=0.1), 0.1),
+        "sgd/plain": (lambda p: torch.optim.SGD(p, lr=1.0), 0.0),
+    }
+    for name, (make, decay) in makers.items():
+        d = Draw(name)
+        start, grads = d.normal(n), d.normal(steps, n, std=0.1)
+        grads[:, 4] = 0.0
+        values, values32 = (run(make, start, grads, t) for t in (torch.float64, torch.float32))
+        group = file.create_group(name)
+        group.attrs.update({"beta1": 0.9, "beta2": 0.95, "eps": 1e-8, "weight_decay": decay})
+        group["in.param"], group["in.grads"], group["in.lr"] = start.astype(np.float32), grads.astype(np.float32), lr
+        for k, v in values.items():
+            group[f"out.{k}"] = v
+            group[f"out.{k}"].attrs["f32_error"] = largest_difference(values32[k], v)
+
+    for name, limit in (("clip/active", 1.0), ("clip/inactive", 100.0)):
+        d = Draw("clip")
+        grads = [d.normal(3, 4), d.normal(5), d.normal(1)]
+        params = [torch.nn.Parameter(torch.zeros(g.shape, dtype=torch.float64)) for g in grads]
+        for p, g in zip(params, grads):
+            p.grad = torch.tensor(g)
+        norm = torch.nn.utils.clip_grad_norm_(params, limit)
+        group = file.create_group(name)
+        group.attrs.update({"max_norm": limit, "norm": norm.item()})
+        for i, (p, g) in enumerate(zip(params, grads)):
+            group[f"in.grad{i}"], group[f"out.grad{i}"] = g.astype(np.float32), p.grad.numpy()
+            group[f"out.grad{i}"].attrs["f32_error"] = 1e-6
+
+
+def start_values(config, name):
+    """Parameters far from symmetric points: norms near 1, the rest normal; exact in float32."""
+    values = {}
+    for key, shape in torch_model.parameter_shapes(config).items():
+        d = Draw(f"{name}/{key}")
+        near_one = not torch_model.decays(key) and not key.endswith((".sink", ".bias"))
+        values[key] = d.normal(*shape, std=0.2, mean=1.0) if near_one else d.normal(*shape, std=0.5)
+    return values
+
+
+def config_text(config):
+    """The configuration as JSON, which is YAML too."""
+    return json.dumps(dataclasses.asdict(config))
+
+
+def add_flat(group, name, arrays, dtype=np.float64):
+    """One dataset for many small arrays, laid end to end in the order of the attributes `names` and `sizes`."""
+    group[name] = np.concatenate([a.ravel() for a in arrays.values()]).astype(dtype)
+    group[name].attrs["names"] = list(arrays)
+    group[name].attrs["sizes"] = [a.size for a in arrays.values()]
+
+
+def model_cases(file):
+    batch, length = 2, 7
+    d = Draw("model")
+    tokens, targets = d.integers(0, 11, batch, length), d.integers(0, 11, batch, length)
+    tokens[:, 4:6] = tokens[:, 1:3]  # something to copy
+    targets[:, 2:5], targets[0, 6], targets[1, 0] = tokens[:, 1:4], -1, -1
+    segment = np.array([[0, 0, 0, 0, 1, 1, 1], [2, 2, 3, 3, 3, 3, 3]], dtype=np.int32)
+    file["tokens"], file["targets"], file["segment"] = tokens, targets, segment
+    copy = dict(head="copy_paste")
+    variants = {
+        "vanilla/tied": dict(),
+        "vanilla/untied": dict(tied=False),
+        "vanilla/grouped": dict(kv_heads=1),
+        "vanilla/sliding": dict(backbone="sliding", window=3),
+        "vanilla/hybrid": dict(backbone="hybrid", window=2, layers=4, kv_heads=1, ffn=4),
+        "vanilla/segment": dict(),
+        "copy_paste/tied": copy,
+        "copy_paste/untied": dict(**copy, tied=False),
+        "copy_paste/segment": copy,
+        "copy_paste/no_self": dict(**copy, copy_self=False),
+        "copy_paste/sigmoid": dict(**copy, gate="sigmoid"),
+        "copy_paste/sink_off": dict(**copy, sink="off"),
+        "copy_paste/sink_off_no_self": dict(**copy, sink="off", copy_self=False),
+        "copy_paste/sink_dropped": dict(**copy, sink="dropped"),
+        "copy_paste/next": dict(**copy, key_token="next"),
+        "copy_paste/no_qk_norm": dict(**copy, qk_norm=False),
+        "copy_paste/narrow": dict(**copy, copy_dim=4),
+        "copy_paste/gate_floor": dict(**copy, gate_floor=0.1),
+        "copy_paste/detach_q": dict(**copy, detach="q"),
+        "copy_paste/detach_k": dict(**copy, detach="k"),
+        "copy_paste/detach_both": dict(**copy, detach="both"),
+        "copy_paste/detach_gate": dict(**copy, detach="gate"),
+        "copy_paste/detach_gate_sigmoid": dict(**copy, gate="sigmoid", detach="gate"),
+        "copy_paste/detach_lm": dict(**copy, detach="lm", tied=False),
+    }
+    shared = {}  # shapes -> group of the start values, stored once
+    for name, options in variants.items():
+        config = torch_model.Config(**options)
+        shapes = str(torch_model.parameter_shapes(config))
+        if shapes not in shared:
+            path = f"params/{len(shared)}"
+            shared[shapes] = path, start_values(config, path)
+            add_flat(file.create_group(path), "values", shared[shapes][1], np.float32)
+        path, start = shared[shapes]
+
+        def run(dtype):
+            params = {k: torch.tensor(v).to(dtype).requires_grad_(True) for k, v in start.items()}
+            y = torch.tensor(targets)
+            out = torch_model.forward(config, params, torch.tensor(tokens), y,
+                                      torch.tensor(segment) if name.endswith("/segment") else None)
+            out["loss"] = torch_model.mean_loss(out, y)
+            out["loss"].backward()
+            values = {k: v.detach().to(torch.float64).numpy() for k, v in out.items()}
+            grads = {k: (torch.zeros_like(p) if p.grad is None else p.grad).to(torch.float64).numpy()
+                     for k, p in params.items()}
+            return values, grads
+
+        (values, grads), (values32, grads32) = run(torch.float64), run(torch.float32)
+        group = file.create_group("cases/" + name)
+        group.attrs.update({"config": config_text(config), "params": path,
+                            "use_segment": int(name.endswith("/segment"))})
+        for key, value in values.items():
+            group[key] = value
+            group[key].attrs["f32_error"] = largest_difference(values32[key], value)
+        add_flat(group, "grad", grads)
+        group["grad_f32_error"] = [largest_difference(grads32[k], v) for k, v in grads.items()]
+
+
+def training_cases(file):
+    """Ten AdamW steps of a whole model: losses, gradient norms, final parameters."""
+    steps, batch, length = 10, 2, 7
+    d = Draw("training")
+    tokens = d.integers(0, 11, steps, batch, length + 1)
+    tokens[:, :, 4:] = tokens[:, :, :4]
+    tokens, targets = tokens[:, :, :-1].copy(), tokens[:, :, 1:].copy()
+    targets[:, 0, 0] = -1
+    lr = np.array([1e-3, 2e-3, 3e-3, 3e-3, 3e-3, 3e-3, 2.5e-3, 2e-3, 1e-3, 5e-4])
+    file["tokens"], file["targets"], file["lr"] = tokens, targets, lr
+    for head in ("vanilla", "copy_paste"):
+        config = torch_model.Config(head=head, backbone="hybrid", window=3, layers=4, kv_heads=1, ffn=4)
+        start = start_values(config, "training/" + head)
+
+        def run(dtype):
+            params = {k: torch.tensor(v).to(dtype) for k, v in start.items()}
+            losses, norms = torch_model.train(config, params, torch.tensor(tokens), torch.tensor(targets), lr)
+            final = {k: p.detach().to(torch.float64).numpy() for k, p in params.items()}
+            return {"loss": np.array(losses), "grad_norm": np.array(norms)}, final
+
+        (exact, final), (rough, final32) = run(torch.float64), run(torch.float32)
+        group = file.create_group(head)
+        group.attrs.update({"config": config_text(config), "beta1": 0.9, "beta2": 0.95, "eps": 1e-8,
+                            "weight_decay": 0.01, "clip": 1.0})
+        for key, value in exact.items():
+            group[key] = value
+            group[key].attrs["f32_error"] = largest_difference(rough[key], value)
+        add_flat(group, "start", start, np.float32)
+        add_flat(group, "final", final)
+        group["final_f32_error"] = [largest_difference(final32[k], v) for k, v in final.items()]
+
+
+FILES = {
+    "ops.h5": (rows_and_norms, products_and_elementwise, attention_cases, lm_head_cases, pointer_cases,
+               copy_mixture_cases, lstm_cases, optimizer_cases),
+    "model.h5": (model_cases,),
+    "training.h5": (training_cases,),
+}
+
+
+def write(path, makers):
+    with h5py.File(path, "w") as file:
+        file.attrs.update({"magic": MAGIC, "version": VERSION, "torch": str(torch.__version__), "script": "make_golden.py"})
+        for make in makers:
+            make(file)
+
+
+def differences(fresh, stored):
+    """Names of datasets that are missing on one side, or differ by more than 1e-12 of their size."""
+    def datasets(file):
+        found = {}
+        file.visititems(lambda name, item: found.update({name: item[()]}) if isinstance(item, h5py.Dataset) else None)
+        return found
+
+    a, b = datasets(fresh), datasets(stored)
+    wrong = sorted(a.keys() ^ b.keys())
+    for name in sorted(a.keys() & b.keys()):
+        same = a[name].shape == b[name].shape and np.allclose(a[name], b[name], rtol=1e-12, atol=1e-12, equal_nan=True)
+        if not same:
+            wrong.append(name)
+    return wrong
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="compare with the files instead of writing them")
+    arguments = parser.parse_args()
+    torch.set_num_threads(1)
+    failed = False
+    for name, makers in FILES.items():
+        path = HERE / name
+        if not arguments.check:
+            write(path, makers)
+            print(f"{name}: {path.stat().st_size // 1024} KiB")
+            continue
+        with h5py.File(name, "w", driver="core", backing_store=False) as fresh, h5py.File(path, "r") as stored:
+            for make in makers:
+                make(fresh)
+            wrong = differences(fresh, stored)
+        failed |= bool(wrong)
+        print(f"{name}: " + (f"{len(wrong)} datasets differ: {', '.join(wrong[:5])}" if wrong else "same values"))
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""A SmolLM2-style decoder with the vanilla and copy-paste heads, in plain PyTorch: the second opinion on core/nn.
+
+Parameters are a dict name -> tensor with the names of the C++ model. The copy-paste head follows CPLM §2.3 in
+probability space.
+"""
+import dataclasses
+
+import torch
+import torch.nn.functional as F
+
+import torch_ops as ops
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    vocab: int = 11
+    dim: int = 8
+    layers: int = 2
+    heads: int = 2
+    kv_heads: int = 2
+    ffn: int = 6
+    backbone: str = "full"  # full | sliding | hybrid (layer i sees everything iff i % 4 == 3)
+    window: int = 0
+    rope_theta: float = 10000.0
+    tied: bool = True
+    head: str = "vanilla"  # vanilla | copy_paste
+    gate: str = "slot"  # slot | sigmoid
+    sink: str = "on"  # on | off | dropped
+    copy_self: bool = True
+    key_token: str = "at_key"  # at_key | next
+    qk_norm: bool = True
+    copy_dim: int = 0  # 0: dim
+    gate_floor: float = 0.0
+    detach: str = "none"  # none | q | k | both | gate | lm
+
+    @property
+    def slot(self):
+        return self.head == "copy_paste" and self.gate == "slot"
+
+
+def parameter_shapes(c):
+    """Every parameter's name and shape, weights (out, in)."""
+    d, kv, rows = c.dim // c.heads, c.kv_heads * (c.dim // c.heads), c.vocab + (1 if c.slot else 0)
+    shapes = {"embed.weight": (rows if c.tied else c.vocab, c.dim)}
+    for i in range(c.layers):
+        b = f"blocks.{i}."
+        shapes.update({
+            b + "norm1.weight": (c.dim,),
+            b + "attn.q.weight": (c.heads * d, c.dim),
+            b + "attn.k.weight": (kv, c.dim),
+            b + "attn.v.weight": (kv, c.dim),
+            b + "attn.o.weight": (c.dim, c.heads * d),
+            b + "norm2.weight": (c.dim,),
+            b + "mlp.gate.weight": (c.ffn, c.dim),
+            b + "mlp.up.weight": (c.ffn, c.dim),
+            b + "mlp.down.weight": (c.dim, c.ffn),
+        })
+    shapes["norm.weight"] = (c.dim,)
+    if not c.tied:
+        shapes["lm_head.weight"] = (rows, c.dim)
+    if c.head == "copy_paste":
+        width = c.copy_dim or c.dim
+        shapes["copy_head.q.weight"] = (width, c.dim)
+        shapes["copy_head.k.weight"] = (width, c.dim)
+        if c.sink != "off":
+            shapes["copy_head.sink"] = (width,)
+        if c.qk_norm:
+            shapes["copy_head.q_gain"] = (1,)
+        if c.gate == "sigmoid":
+            shapes["copy_head.gate.weight"] = (1, c.dim)
+            shapes["copy_head.gate.bias"] = (1,)
+    return shapes
+
+
+def decays(name):
+    """Weight decay applies to matrices only: not to norms, sink, gain and bias."""
+    return not (".norm" in name or name.startswith("norm") or name.endswith((".sink", ".q_gain", ".bias")))
+
+
+def hidden(c, params, tokens, segment=None):
+    """Final normed hidden states (B, T, D) of tokens (B, T)."""
+    batch, length = tokens.shape
+    d = c.dim // c.heads
+    x = params["embed.weight"][tokens.long()]
+    cos, sin = ops.rope_table(length, d, c.rope_theta, x.dtype)
+    positions = torch.arange(length).expand(batch, length)
+    for i in range(c.layers):
+        w = {name: params[f"blocks.{i}.{name}.weight"] for name in
+             ("norm1", "attn.q", "attn.k", "attn.v", "attn.o", "norm2", "mlp.gate", "mlp.up", "mlp.down")}
+        sees_all = c.backbone == "full" or (c.backbone == "hybrid" and i % 4 == 3)
+        y = ops.rms_norm(x, w["norm1"])
+        q = ops.rope((y @ w["attn.q"].T).view(batch, length, c.heads, d), cos, sin, positions)
+        k = ops.rope((y @ w["attn.k"].T).view(batch, length, c.kv_heads, d), cos, sin, positions)
+        v = (y @ w["attn.v"].T).view(batch, length, c.kv_heads, d)
+        out, _, _ = ops.attention(q, k, v, d ** -0.5, 0 if sees_all else c.window, segment=segment)
+        x = x + out.reshape(batch, length, c.dim) @ w["attn.o"].T
+        y = ops.rms_norm(x, w["norm2"])
+        x = x + (F.silu(y @ w["mlp.gate"].T) * (y @ w["mlp.up"].T)) @ w["mlp.down"].T
+    return ops.rms_norm(x, params["norm.weight"])
+
+
+def copy_pointer(c, params, h, tokens, targets, segment):
+    """The copy head's pi, sink weight, from hidden states h (B, T, D)."""
+    h_q = h.detach() if c.detach in ("q", "both") else h
+    h_k = h.detach() if c.detach in ("k", "both") else h
+    q, k = h_q @ params["copy_head.q.weight"].T, h_k @ params["copy_head.k.weight"].T
+    if c.qk_norm:
+        q = ops.rms_norm(q, eps=1e-6) * params["copy_head.q_gain"]
+        k = ops.rms_norm(k, eps=1e-6)
+    scale = q.shape[-1] ** -0.5
+    sink = None if c.sink == "off" else q @ params["copy_head.sink"] * scale
+    pi, a_sink, _, _ = ops.pointer(q, k, tokens, targets, scale, sink, shift=0 if c.key_token == "at_key" else 1,
+                                   copy_self=c.copy_self, segment=segment)
+    return pi, a_sink
+
+
+def forward(c, params, tokens, targets, segment=None):
+    """Per position (B, T): nll (0 without a target), lm_nll; and gate, sink, pi for copy_paste."""
+    h = hidden(c, params, tokens, segment)
+    table = params["embed.weight" if c.tied else "lm_head.weight"]
+    logits = (h.detach() if c.detach == "lm" else h) @ table.T
+    labelled = targets >= 0
+    y = targets.clamp(min=0).long()[..., None]
+    lm = F.softmax(logits[..., :c.vocab], -1)
+    lm_target = lm.gather(-1, y)[..., 0]
+    zero = torch.zeros_like(lm_target)
+    out = {"lm_nll": torch.where(labelled, -lm_target.log(), zero)}
+    if c.head == "vanilla":
+        out["nll"] = out["lm_nll"]
+        return out
+
+    pi, a_sink = copy_pointer(c, params, h, tokens, targets, segment)
+    if c.gate == "slot" and c.detach == "gate":
+        # The gate learns only through W_copy: neither h nor the log-partition carries its gradient.
+        u = h.detach() @ table[c.vocab] - torch.logsumexp(logits[..., :c.vocab], -1).detach()
+        alpha = torch.sigmoid(u)
+        p_target = lm_target * (1 - alpha)
+    elif c.gate == "slot":
+        extended = F.softmax(logits, -1)
+        p_target, alpha = extended.gather(-1, y)[..., 0], extended[..., c.vocab]
+    else:
+        h_gate = h.detach() if c.detach == "gate" else h
+        alpha = torch.sigmoid(h_gate @ params["copy_head.gate.weight"][0] + params["copy_head.gate.bias"])
+        p_target = lm_target * (1 - alpha)
+
+    if c.gate_floor:
+        p = ops.mixture_floor(p_target, alpha, pi, a_sink, c.gate_floor)
+    elif c.sink == "off":
+        p = ops.mixture_no_sink(p_target, alpha, pi, a_sink)
+    elif c.sink == "dropped":
+        p = ops.mixture_sink_dropped(p_target, alpha, pi, a_sink)
+    elif c.gate == "sigmoid":
+        p = ops.mixture_sigmoid(lm_target, alpha, pi, a_sink)
+    else:
+        p = ops.mixture_slot(p_target, alpha, pi, a_sink)
+    nll = torch.where(labelled, -torch.where(labelled, p, torch.ones_like(p)).log(), zero)
+    return {**out, "nll": nll, "gate": c.gate_floor + (1 - c.gate_floor) * alpha, "sink": a_sink, "pi": pi}
+
+
+def mean_loss(out, targets):
+    """Mean of nll over labelled positions."""
+    return out["nll"].sum() / (targets >= 0).sum()
+
+
+def train(c, params, tokens, targets, lr, weight_decay=0.01, clip=1.0):
+    """AdamW steps on batches tokens and targets (S, B, T) with learning rates lr (S).
+
+    Returns the losses and gradient norms (S) before each update; params hold the final values.
+    """
+    for p in params.values():
+        p.requires_grad_(True)
+    groups = [{"params": [p for n, p in params.items() if decays(n)], "weight_decay": weight_decay},
+              {"params": [p for n, p in params.items() if not decays(n)], "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=1.0, betas=(0.9, 0.95), eps=1e-8)
+    losses, norms = [], []
+    for s in range(len(lr)):
+        for group in optimizer.param_groups:
+            group["lr"] = float(lr[s])
+        optimizer.zero_grad(set_to_none=True)
+        loss = mean_loss(forward(c, params, tokens[s], targets[s]), targets[s])
+        loss.backward()
+        norms.append(torch.nn.utils.clip_grad_norm_(list(params.values()), clip).item())
+        optimizer.step()
+        losses.append(loss.item())
+    return losses, norms
