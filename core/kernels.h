@@ -151,15 +151,16 @@ struct KernelTable {
   void (*lm_head)(const LmHeadArgs<T>&);
   void (*lm_head_backward)(const LmHeadArgs<T>&, const LmHeadGrads<T>&);
 
-  // y (N, D) = rows of table (V, D); ids in [0, V).
-  void (*embedding)(const T* table, const int32_t* ids, T* y, int64_t n, int64_t dim);
-  // dtable rows += dy rows; rows of one id are added in order of position.
+  // y (n, D) = rows of table (V, D). An id outside 0..V-1 is an Error.
+  void (*embedding)(const T* table, const int32_t* ids, T* y, int64_t n, int64_t dim, int64_t vocab);
+  // dtable rows += dy rows; rows of one id are added in order of position, and no other row is touched.
   void (*embedding_backward)(const int32_t* ids, const T* dy, T* dtable, int64_t n, int64_t dim,
                              int64_t vocab);
-  // y (n, D) = x[index]; rows of index -1 are 0.
-  void (*gather_rows)(const T* x, const int32_t* index, T* y, int64_t n, int64_t dim);
-  // y[index[i]] += x[i] in order of i; index -1 is skipped.
-  void (*scatter_rows_add)(const T* x, const int32_t* index, T* y, int64_t n, int64_t dim);
+  // y (n, D) = x[index], x (rows, D); index -1 gives a row of 0, any other outside 0..rows-1 is an Error.
+  // With `add`, y +=.
+  void (*gather_rows)(const T* x, const int32_t* index, T* y, int64_t n, int64_t dim, int64_t rows, bool add);
+  // y[index[i]] += x[i] in order of i, y (rows, D); index -1 is skipped.
+  void (*scatter_rows_add)(const T* x, const int32_t* index, T* y, int64_t n, int64_t dim, int64_t rows);
 
   // y = x / rms(x) · weight (or 1 if null) per row; inv_rms (N) is kept for backward.
   void (*rms_norm)(const T* x, const T* weight, T* y, T* inv_rms, int64_t n, int64_t dim, T eps);
@@ -170,10 +171,10 @@ struct KernelTable {
   void (*layer_norm_backward)(const T* x, const T* weight, const T* mean, const T* inv_std, const T* dy,
                               T* dx, T* dweight, T* dbias, int64_t n, int64_t dim);
 
-  // Half-split rotary embedding of x (N, H, d) with cos/sin (P, d/2) at row positions (N); sign -1 rotates
-  // back. `add` adds to y instead of overwriting (the backward pass).
+  // Half-split rotary embedding of x (N, H, d) with cos/sin (P, d/2) at row positions (N), each in 0..P-1,
+  // else an Error; sign -1 rotates back. With `add`, y += (the backward pass).
   void (*rope)(const T* x, const T* cos, const T* sin, const int32_t* positions, T* y, int64_t n,
-               int64_t heads, int64_t head_dim, int sign, bool add);
+               int64_t heads, int64_t head_dim, int64_t table_rows, int sign, bool add);
 
   void (*attention)(const AttentionArgs<T>&);
   void (*attention_backward)(const AttentionArgs<T>&, const AttentionGrads<T>&);
@@ -198,12 +199,14 @@ struct KernelTable {
   // y (N, D) = x (N, D) · s (one number on the backend).
   void (*scale_by)(const T* x, const T* s, T* y, int64_t n);
   void (*scale_by_backward)(const T* x, const T* s, const T* dy, T* dx, T* ds, int64_t n);
-  // Inverted dropout: kept with probability 1-rate and scaled by 1/(1-rate); the mask is Philox(key,
-  // element). With `add`, y += (the backward pass regenerates the same mask).
-  void (*dropout)(const T* x, T* y, int64_t n, T rate, uint64_t key, uint64_t counter, bool add);
+  // Inverted dropout: kept with probability 1-rate and scaled by 1/(1-rate). Element i is decided by word i%4
+  // of Philox block i/4 under (key, step). With `add`, y += (the backward pass regenerates the same mask).
+  void (*dropout)(const T* x, T* y, int64_t n, T rate, uint64_t key, uint64_t step, bool add);
 
   // out (1) = sum_i x_i·w_i (w null = 1) accumulated in double over fixed chunks joined in order.
   void (*weighted_sum)(const T* x, const T* w, T* out, int64_t n);
+  // dx (n) += dy·w, dy one number on the backend.
+  void (*weighted_sum_backward)(const T* w, const T* dy, T* dx, int64_t n);
   double (*sum_of_squares)(const T* x, int64_t n);
   // No NaN and no Inf; with `allow_minus_inf`, log-probabilities of impossible events pass.
   bool (*all_finite)(const T* x, int64_t n, bool allow_minus_inf);

@@ -33,6 +33,12 @@ class Random {
  public:
   Random(uint64_t seed, std::string_view purpose, uint64_t step = 0)
       : key_(mix(seed, hash_name(purpose))), step_(step) {}
+  // The stream that key() and step() describe: how a kernel gets hold of one.
+  static Random from_key(uint64_t key, uint64_t step) {
+    Random random(0, "", step);
+    random.key_ = key;
+    return random;
+  }
 
   std::array<uint32_t, 4> block(uint64_t index) const {
     return philox4x32({static_cast<uint32_t>(index), static_cast<uint32_t>(index >> 32),

@@ -41,6 +41,14 @@ class Shape {
     return s;
   }
 
+  // The same shape with one more dimension at the end.
+  Shape append(int64_t last) const {
+    expect(rank_ < kMaxRank, "shape", "at most {} dimensions: got {} and one more", kMaxRank, str());
+    Shape s = *this;
+    s.sizes_[s.rank_++] = last;
+    return s;
+  }
+
   std::string str() const {
     std::string out = "(";
     for (int i = 0; i < rank_; ++i) out += (i ? ", " : "") + std::to_string(sizes_[i]);

@@ -25,7 +25,7 @@ void fill_copy_mixture(KernelTable<T>&);  // copy_mixture
 template <class T>
 void fill_lstm(KernelTable<T>&);  // lstm
 template <class T>
-void fill_elementwise(KernelTable<T>&);  // swiglu, unary, binary, affine, scale_by, dropout
+void fill_elementwise(KernelTable<T>&);  // swiglu, unary, binary, affine, scale_by, dropout, ...
 template <class T>
 void fill_reduce(KernelTable<T>&);  // weighted_sum, sum_of_squares, all_finite, project_rows
 template <class T>

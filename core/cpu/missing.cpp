@@ -10,13 +10,9 @@
 
 MISSING(linear)
 MISSING(lm_head)
-MISSING(rows)
-MISSING(norms)
-MISSING(rope)
 MISSING(attention)
 MISSING(pointer)
 MISSING(copy_mixture)
 MISSING(lstm)
-MISSING(elementwise)
 MISSING(reduce)
 MISSING(optim)
