@@ -1,0 +1,82 @@
+// Experiment: a named set of runs as its YAML file in configs/ describes it, with one preset laid over it.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "experiments/config/raw.h"
+
+namespace copylab {
+
+// How one swept key is chosen by a result. Every value of `over` runs on the tuning seeds. Then, for each arm
+// and each point of the other coordinates, the reported seeds run at the value that is best for that arm
+// there (role "best"), and at the value that is best for arm `same` there (role "same").
+struct Select {
+  std::string over;  // a swept key
+  std::string by;    // a metric, "valid/loss"
+  bool maximise = false;
+  std::vector<int64_t> seeds;  // tuning seeds
+  std::string same;            // an arm, or empty: no cells of role "same"
+};
+
+// A run that starts from the weights of the stage before.
+struct StageSpec {
+  std::string name;
+  RawConfig set;
+};
+
+// An expected result: the mean of `metric` over the seeds of the matching cells lies in [low, high].
+struct Band {
+  std::string metric;  // "test/accuracy", "gradient_rank/null_ratio"
+  std::string arm;     // empty: every arm
+  RawConfig where;     // settings that the cell must have
+  std::string role;    // "best", "same", "tune"
+  std::string preset;  // empty: every preset
+  double low = 0, high = 0;
+  std::string claim;  // id in the ledger of claims, or empty
+  std::string at;     // FILE:LINE
+};
+
+struct Experiment {
+  std::string name, title, purpose;
+  std::vector<std::string> claims, measures, figures;
+  RawConfig base;
+  std::vector<std::pair<std::string, RawConfig>> arms;
+  RawConfig grid;     // lists: cartesian product
+  RawConfig zip;      // lists of equal length, walked together
+  RawConfig changes;  // lists: each value alone against base
+  std::vector<int64_t> seeds = {1};
+  std::optional<Select> select;
+  std::vector<StageSpec> stages;  // empty: one nameless stage
+  std::vector<Band> expected;
+  std::vector<std::string> presets;  // names, in the order of the file
+  std::string preset;                // the one in force, or empty
+  std::string text;                  // the file, for provenance
+  RawConfig command;                 // settings from the command line, over everything else
+};
+
+// Reads a file and lays a preset over it. An empty `preset` means "quick" where the file has it, else none;
+// "none" means none. Throws ConfigError.
+Experiment load_experiment(const std::filesystem::path& file, const std::string& preset = "");
+
+// What the command line may change.
+struct Overrides {
+  std::vector<std::string> assignments;  // key=value; a swept key becomes this one value
+  std::vector<std::string> sweeps;       // key=a,b,c: new or replaced axes
+  bool zip = false;                      // walk the swept axes together
+  std::string seeds;                     // "3": seeds 1, 2, 3; "5,7": these; empty: as in the file
+  std::string arms;                      // "vanilla,copy_paste": only these; empty: all
+
+  bool empty() const { return assignments.empty() && sweeps.empty() && seeds.empty() && arms.empty(); }
+};
+
+void apply(Experiment& experiment, const Overrides& overrides);
+
+// Is this YAML file a run's config.yaml rather than an experiment?
+bool is_run_config(const std::filesystem::path& file);
+
+}  // namespace copylab

@@ -1,0 +1,299 @@
+// Expansion of experiments: counts, layers, stages, presets, the command line, and selection after tuning.
+#include "experiments/config/expand.h"
+
+#include <map>
+#include <set>
+
+#include "experiments/config/error.h"
+#include "experiments/config/values.h"
+#include "tests/catch.h"
+#include "tests/experiments/config/fake_catalogue.h"
+#include "tests/experiments/files.h"
+
+using namespace copylab;
+using namespace copylab::testing;
+
+namespace {
+
+const char* const kExperiment = R"(
+name: demo
+title: A demonstration
+claims: [C29]
+base: {task: {name: spamlang, length: 32}, train.batch: 4}
+arms:
+  vanilla: {head.kind: vanilla}
+  copy_paste: {head: {kind: copy_paste, floor: 0.1}}
+grid:
+  task.vocab: [256, 1024, 4096]
+  train.lr: [1e-3, 3e-3]
+seeds: 3
+select: {over: train.lr, by: valid/loss, goal: min, seeds: [1001], same: vanilla}
+measures: [rank]
+presets:
+  smoke: {grid: {task.vocab: [64]}, seeds: 1, base: {train.steps: 5}}
+  plain: {select: null, arms: {vanilla: null}, grid: {train.lr: null}, seeds: [4, 7]}
+expected:
+  - {metric: test/accuracy, arm: copy_paste, where: {task.vocab: 1024}, role: best, band: [0.98, 1.0], claim: C29}
+)";
+
+Experiment load(const std::string& text, const std::string& preset = "") {
+  const TemporaryFile file(text);
+  return load_experiment(file.path(), preset);
+}
+
+Expansion expand(const std::string& text, const std::string& preset = "", const Overrides& overrides = {}) {
+  static const Catalogue catalogue = fake_catalogue();
+  Experiment experiment = load(text, preset);
+  apply(experiment, overrides);
+  return Expansion(catalogue, experiment);
+}
+
+std::string message_of(const std::string& text, const std::string& preset = "",
+                       const Overrides& overrides = {}) {
+  try {
+    expand(text, preset, overrides);
+  } catch (const ConfigError& error) {
+    const std::string what = error.what();
+    const size_t name = what.find("file.yaml:");  // of the temporary file
+    return name == std::string::npos ? what : what.substr(name);
+  }
+  return "no error";
+}
+
+std::string with(const std::string& line) {
+  return std::string("name: demo\nbase: {task.name: spamlang}\n") + line;
+}
+
+}  // namespace
+
+TEST_CASE("Grid, arms and seeds multiply; tuning comes first", "[expand]") {
+  const Expansion e = expand(kExperiment);
+  CHECK(e.first().size() == 2 * 3 * 2);
+  for (const Cell& cell : e.first()) {
+    CHECK(cell.tune);
+    CHECK_FALSE(cell.best);
+    CHECK(cell.seed == 1001);
+    CHECK(cell.result().settings.integer("train.seed") == 1001);
+    CHECK(cell.result().settings.integer("task.length") == 32);
+  }
+  CHECK(e.coordinates() == std::vector<std::string>{"task.vocab", "train.lr"});
+  const Cell& last = e.first().back();
+  CHECK(last.arm == "copy_paste");
+  CHECK(last.result().settings.real("head.floor") == 0.1);
+  CHECK(last.coordinates[0] == std::pair<std::string, Value>{"task.vocab", int64_t{4096}});
+  CHECK(last.coordinates[1] == std::pair<std::string, Value>{"train.lr", 3e-3});
+  CHECK(last.result().folder == "demo/copy_paste-vocab4096-lr0.003-s1001-" + last.result().id);
+  CHECK(e.largest_count() == 12 + 2 * 3 * 3 * 2);
+  std::set<std::string> ids;
+  for (const Cell& cell : e.first()) ids.insert(cell.result().id);
+  CHECK(ids.size() == 12);
+}
+
+TEST_CASE("Selection marks the best value of each arm, and every arm at the value best for one", "[expand]") {
+  const Expansion e = expand(kExperiment);
+  const auto metric = [](const Cell& cell) -> std::optional<double> {
+    const int64_t vocab = std::get<int64_t>(cell.coordinates[0].second);
+    const bool fast = std::get<double>(cell.coordinates[1].second) > 2e-3;
+    if (cell.arm == "vanilla" && vocab == 4096) return std::nullopt;      // both failed
+    if (cell.arm == "vanilla" && vocab == 1024) return fast ? NAN : 7.0;  // one diverged
+    return (cell.arm == "vanilla") == fast ? 2.0 : 1.0;                   // vanilla slow, copy_paste fast
+  };
+  const std::vector<Cell> cells = e.select(metric);
+  std::map<std::string, int> count;
+  for (const Cell& cell : cells) {
+    const std::string key = fmt::format("{} {} {}", cell.arm, format_value(cell.coordinates[0].second),
+                                        format_value(cell.coordinates[1].second));
+    if (cell.tune) ++count["tune"];
+    if (cell.best) ++count["best " + key];
+    if (cell.same) ++count["same " + key];
+    CHECK((cell.tune || cell.best || cell.same));
+  }
+  const std::map<std::string, int> expected = {{"tune", 12},
+                                               {"best vanilla 256 0.001", 3},
+                                               {"same vanilla 256 0.001", 3},
+                                               {"best copy_paste 256 0.003", 3},
+                                               {"same copy_paste 256 0.001", 3},
+                                               {"best vanilla 1024 0.001", 3},
+                                               {"same vanilla 1024 0.001", 3},
+                                               {"best copy_paste 1024 0.003", 3},
+                                               {"same copy_paste 1024 0.001", 3},
+                                               {"best copy_paste 4096 0.003", 3}};
+  CHECK(count == expected);
+}
+
+TEST_CASE("A tuning seed that is also reported is not run twice", "[expand]") {
+  Overrides overrides;
+  overrides.seeds = "1001,1002";
+  const Expansion e = expand(kExperiment, "smoke", overrides);
+  const std::vector<Cell> cells = e.select(
+      [](const Cell& cell) { return std::optional<double>(std::get<double>(cell.coordinates[1].second)); });
+  CHECK(cells.size() == 4 + 2);  // two arms x two rates on 1001, and the better rate of each arm on 1002
+  int both = 0;
+  for (const Cell& cell : cells) both += cell.tune && cell.best && cell.same;
+  CHECK(both == 2);
+}
+
+TEST_CASE("Presets lay over, replace and remove", "[expand]") {
+  const Expansion smoke = expand(kExperiment, "smoke");
+  CHECK(smoke.first().size() == 4);
+  CHECK(smoke.first()[0].result().settings.integer("train.steps") == 5);
+  CHECK(smoke.experiment().preset == "smoke");
+  CHECK(smoke.experiment().seeds == std::vector<int64_t>{1});
+  const Expansion plain = expand(kExperiment, "plain");
+  CHECK(plain.first().size() == 1 * 3 * 2);
+  CHECK(plain.first()[1].seed == 7);
+  CHECK((plain.first()[0].best && plain.first()[0].same && !plain.first()[0].tune));
+  CHECK(load(std::string(kExperiment) + "").preset.empty());
+  CHECK(load("name: a\npresets: {smoke: {}, quick: {seeds: 2}}\n").preset == "quick");
+}
+
+TEST_CASE("The command line replaces swept keys and wins over arms", "[expand]") {
+  Overrides overrides;
+  overrides.assignments = {"task.vocab=99", "train.batch=2", "head.floor=0.5"};
+  const Expansion e = expand(kExperiment, "", overrides);
+  CHECK(e.first().size() == 2 * 1 * 2);
+  for (const Cell& cell : e.first()) {
+    CHECK(cell.result().settings.integer("task.vocab") == 99);
+    CHECK(cell.result().settings.integer("train.batch") == 2);
+    CHECK(cell.coordinates[0].second == Value{int64_t{99}});
+    if (cell.arm == "copy_paste") CHECK(cell.result().settings.real("head.floor") == 0.5);
+  }
+  overrides = {};
+  overrides.sweeps = {"task.vocab=8,16", "train.batch=1,2"};
+  overrides.arms = "vanilla";
+  overrides.seeds = "2";
+  CHECK(expand(kExperiment, "plain", {}).first().size() == 6);
+  const Expansion swept = expand(kExperiment, "", overrides);
+  CHECK(swept.first().size() == 2 * 2 * 2);  // vocab, lr, batch on the tuning seed
+  CHECK(swept.coordinates() == std::vector<std::string>{"task.vocab", "train.lr", "train.batch"});
+  overrides.zip = true;
+  const Expansion zipped = expand(kExperiment, "", overrides);
+  CHECK(zipped.first().size() == 2 * 2);
+  overrides = {};
+  overrides.sweeps = {"model.windows=[1,2],[3]"};
+  overrides.assignments = {"train.seed=9"};
+  const Expansion windows = expand(with(""), "", overrides);
+  REQUIRE(windows.first().size() == 2);
+  CHECK(windows.first()[0].seed == 9);
+  CHECK(windows.first()[0].arm == "base");
+  CHECK(windows.first()[0].result().settings.integers("model.windows") == std::vector<int64_t>{1, 2});
+}
+
+TEST_CASE("zip walks together; changes go one at a time", "[expand]") {
+  const Expansion zip =
+      expand(with("zip: {task.vocab: [8, 16], task.length: [4, 6]}\ngrid: {train.batch: [1, 2]}\n"));
+  REQUIRE(zip.first().size() == 4);
+  CHECK(zip.first()[1].result().settings.integer("task.length") == 6);
+  CHECK(zip.first()[1].result().settings.integer("task.vocab") == 16);
+  const Expansion changes = expand(with("changes: {task.vocab: [8, 16], train.lr: [0.5]}\n"));
+  REQUIRE(changes.first().size() == 1 + 2 + 1);
+  CHECK(changes.first()[3].coordinates[0].second == Value{int64_t{256}});
+  CHECK(changes.first()[3].coordinates[1].second == Value{0.5});
+}
+
+TEST_CASE("Stages start from each other and are shared where they agree", "[expand]") {
+  const std::string text = with(R"(
+arms: {a: {train.lr: 0.1}, b: {train.lr: 0.2}}
+measures: [rank]
+stages:
+  - {name: pretrain, set: {train.lr: 0.01}}
+  - {name: finetune, set: {task.name: recall}}
+)");
+  const Expansion e = expand(text);
+  REQUIRE(e.first().size() == 2);
+  const Cell& a = e.first()[0];
+  const Cell& b = e.first()[1];
+  REQUIRE(a.stages.size() == 2);
+  CHECK(a.stages[0].id == b.stages[0].id);
+  CHECK(a.stages[1].id != b.stages[1].id);
+  CHECK(a.stages[0].settings.text("run.parent").empty());
+  CHECK(a.stages[1].settings.text("run.parent") == a.stages[0].id);
+  CHECK(a.stages[1].settings.real("train.lr") == 0.1);
+  CHECK(a.stages[1].settings.text("task.name") == "recall");
+  CHECK(a.stages[0].settings.text("run.measures").empty());
+  CHECK(a.stages[1].settings.text("run.measures") == "rank");
+  CHECK(a.stages[1].folder == "demo/a-s1-finetune-" + a.stages[1].id);
+  // Another first stage is another second stage.
+  Overrides overrides;
+  overrides.assignments = {"train.batch=2"};
+  CHECK(expand(text, "", overrides).first()[0].stages[1].id != a.stages[1].id);
+}
+
+TEST_CASE("Bands match cells by arm, role and settings", "[expand]") {
+  const Catalogue catalogue = fake_catalogue();
+  const Expansion e = expand(kExperiment, "plain");
+  const Band& band = e.experiment().expected.at(0);
+  CHECK(band.low == 0.98);
+  int n = 0;
+  for (const Cell& cell : e.first()) n += matches(catalogue, cell, band);
+  CHECK(n == 2);  // vocabulary 1024, two seeds
+}
+
+TEST_CASE("Each mistake in an experiment has its message", "[expand]") {
+  const std::vector<std::pair<std::string, std::string>> table = {
+      {"gird: {train.lr: [1]}\n", "file.yaml:3: unknown key 'gird' in an experiment; did you mean 'grid'?"},
+      {"grid: {train.lr: 1}\n", "file.yaml:3: train.lr: expected a list of values in grid, got '1'"},
+      {"grid: {train.lr: []}\n", "file.yaml:3: train.lr: expected a list of values in grid, got a list of 0"},
+      {"grid: {train.seed: [1, 2]}\n", "file.yaml:3: train.seed: expected under seeds, not in grid"},
+      {"grid: {train.rl: [1, 2]}\n",
+       "file.yaml:3: unknown key 'train.rl'; did you mean 'train.lr'? (arm base)"},
+      {"grid: {train.lr: [1, fast]}\n",
+       "file.yaml:3: train.lr: expected a number from 0 to 10, got 'fast' (arm base)"},
+      {"grid: {train.lr: [1]}\nzip: {train.lr: [1]}\n", "file.yaml:4: train.lr: is in grid and in zip"},
+      {"zip: {train.lr: [1], train.batch: [1, 2]}\n",
+       "file.yaml:3: train.batch: expected 1 values as train.lr has, since zip walks its lists together; got "
+       "2"},
+      {"seeds: many\n", "file.yaml:3: seeds: expected an integer, 1 or more, got 'many'"},
+      {"seeds: [1, -2]\n",
+       "file.yaml:3: seeds: expected a list such as [1, 2], each an integer, 0 or more, got a list of 2"},
+      {"select: {over: train.lr, by: valid/loss}\n",
+       "file.yaml:3: select.over: expected a key of grid, got 'train.lr'"},
+      {"grid: {train.lr: [1]}\nselect: {over: train.lr, by: valid/loss, gaol: max}\n",
+       "file.yaml:4: unknown key 'gaol' in select; did you mean 'goal'?"},
+      {"grid: {train.lr: [1]}\nselect: {over: train.lr}\n",
+       "file.yaml:4: select: expected over: a swept key, and by: a metric"},
+      {"grid: {train.lr: [1]}\narms: {vanilla: {}}\nselect: {over: train.lr, by: x, same: vanila}\n",
+       "file.yaml:5: select.same: expected one of the arms vanilla, got 'vanila'; did you mean 'vanilla'?"},
+      {"arms: {a: {head.gate: slot}}\n",
+       "file.yaml:3: head.gate belongs to head.kind=copy_paste, but head.kind is vanilla (arm a)"},
+      {"expected: [{metric: test/loss}]\n",
+       "file.yaml:3: expected: a metric and a band [low, high] are needed in each entry"},
+      {"expected: [{metric: test/loss, band: [2, 1]}]\n",
+       "file.yaml:3: expected.band: expected [low, high] with low <= high"},
+      {"stages: [{set: {}}]\n", "file.yaml:3: stages: expected a name in each stage"},
+      {"presets: {quick: {name: x}}\n", "file.yaml:3: name: cannot be set in a preset"},
+      {"presets: {quick: {base: {train.lr: null}}}\n",
+       "file.yaml:3: train.lr is set to null to remove it, but it is not there"},
+      {"name: again\n", "file.yaml:3: name is given twice in an experiment"},
+  };
+  for (const auto& [line, expected] : table) {
+    INFO(line);
+    CHECK(message_of(with(line)) == expected);
+  }
+  CHECK(message_of(kExperiment, "smok") ==
+        "--preset: expected one of smoke, plain for demo, got 'smok'; did you mean 'smoke'?");
+  Overrides overrides;
+  overrides.assignments = {"head.gat=slot"};
+  CHECK(message_of(kExperiment, "", overrides) ==
+        "unknown key 'head.gat'; did you mean 'head.gate'? (arm vanilla)");
+  overrides.assignments = {"train.lr=1", "train.lr=2"};
+  CHECK(message_of(kExperiment, "", overrides) == "train.lr is given twice on the command line");
+  overrides = {};
+  overrides.arms = "vanila";
+  CHECK(message_of(kExperiment, "", overrides) ==
+        "--arms: expected arms of demo, got 'vanila'; did you mean 'vanilla'?");
+}
+
+TEST_CASE("Every shipped experiment parses in every preset", "[expand]") {
+  const std::filesystem::path configs = std::filesystem::path(COPYLAB_SOURCE_DIR) / "configs";
+  if (!std::filesystem::exists(configs)) return;
+  for (const auto& file : std::filesystem::directory_iterator(configs)) {
+    if (file.path().extension() != ".yaml") continue;
+    const Experiment bare = load_experiment(file.path(), "none");
+    CHECK(bare.name == file.path().stem().string());
+    for (std::string preset : bare.presets) {
+      INFO(file.path() << " " << preset);
+      CHECK_NOTHROW(Expansion(Catalogue::installed(), load_experiment(file.path(), preset)));
+    }
+  }
+}
