@@ -263,6 +263,12 @@ Extent File::shape(const std::string& name) const {
   return extent_of(Handle(H5Dget_space(set), H5Sclose));
 }
 
+bool File::holds_text(const std::string& name) const {
+  const Handle set(H5Dopen2(id_, name.c_str(), H5P_DEFAULT), H5Dclose);
+  if (!set.ok()) fail("no dataset " + name);
+  return H5Tget_class(Handle(H5Dget_type(set), H5Tclose)) == H5T_STRING;
+}
+
 // ---- datasets ----
 
 template <class T>

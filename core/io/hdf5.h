@@ -41,6 +41,7 @@ class File {
   bool is_group(const std::string& name) const;
   std::vector<std::string> list(const std::string& group) const;  // names of the members, sorted
   Extent shape(const std::string& name) const;
+  bool holds_text(const std::string& name) const;
 
   // Values widen on reading (float32 to float64, int32 to int64), never narrow: asking for less is an error.
   template <class T>

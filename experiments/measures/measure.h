@@ -39,9 +39,12 @@ class MeasureOutput {
   void coordinate(const std::string& dim, std::vector<double> values) {
     coordinates[dim] = std::move(values);
   }
+  // Names along an axis, e.g. label("slice", {"near", "far"}).
+  void label(const std::string& dim, std::vector<std::string> names) { labels[dim] = std::move(names); }
 
   std::map<std::string, Array> arrays;
   std::map<std::string, std::vector<double>> coordinates;
+  std::map<std::string, std::vector<std::string>> labels;
 };
 
 // A line of the registry (experiments/measures/registry.cpp).

@@ -1,0 +1,167 @@
+// metrics.h5: one table of columns and row members for each series, written and read in the same order.
+#include "experiments/store/metrics.h"
+
+namespace copylab {
+namespace {
+
+// A column of a series: a name, and the member of the row that it holds.
+template <class Row>
+struct Column {
+  const char* name;
+  int64_t Row::*integer;
+  double Row::*real;
+  const char* doc;
+};
+
+constexpr Column<TrainRow> kTrainColumns[] = {
+    {"step", &TrainRow::step, nullptr, "updates done"},
+    {"tokens", &TrainRow::tokens, nullptr, "input tokens seen"},
+    {"loss", nullptr, &TrainRow::loss, "mean -log p of the labels, nats, before the update"},
+    {"lr", nullptr, &TrainRow::lr, "learning rate of the update"},
+    {"grad_norm", nullptr, &TrainRow::grad_norm, "norm of the whole gradient before clipping"},
+    {"tokens_per_s", nullptr, &TrainRow::tokens_per_s, "input tokens per second since the row before"},
+};
+constexpr Column<ValidRow> kValidColumns[] = {
+    {"step", &ValidRow::step, nullptr, "updates done"},
+    {"tokens", &ValidRow::tokens, nullptr, "input tokens seen"},
+    {"loss", nullptr, &ValidRow::loss, "mean -log p of the labels, nats"},
+    {"accuracy", nullptr, &ValidRow::accuracy, "share of labels that are the most probable token"},
+};
+
+template <class Row, size_t N>
+void write_series(h5::File& file, const std::string& group, const std::vector<Row>& rows,
+                  const Column<Row> (&columns)[N]) {
+  const h5::Extent shape{static_cast<int64_t>(rows.size())};
+  for (const Column<Row>& column : columns) {
+    const std::string name = group + "/" + column.name;
+    if (column.integer) {
+      std::vector<int64_t> values;
+      for (const Row& row : rows) values.push_back(row.*column.integer);
+      file.write<int64_t>(name, values, shape, {"step"});
+    } else {
+      std::vector<double> values;
+      for (const Row& row : rows) values.push_back(row.*column.real);
+      file.write<double>(name, values, shape, {"step"});
+    }
+    file.set_attribute(name, "doc", std::string(column.doc));
+    if (column.name != std::string("step")) file.attach_scale(name, 0, group + "/step");
+  }
+}
+
+template <class Row, size_t N>
+std::vector<Row> read_series(const h5::File& file, const std::string& group,
+                             const Column<Row> (&columns)[N]) {
+  const h5::Extent shape = file.shape(group + "/step");
+  expect(shape.size() == 1, "store", "{}: {}/step is not a series", file.path().string(), group);
+  std::vector<Row> rows(shape[0]);
+  for (const Column<Row>& column : columns) {
+    const std::string name = group + "/" + column.name;
+    if (column.integer) {
+      std::vector<int64_t> values(rows.size());
+      file.read_into(name, values.data(), shape);
+      for (size_t i = 0; i < rows.size(); ++i) rows[i].*column.integer = values[i];
+    } else {
+      std::vector<double> values(rows.size());
+      file.read_into(name, values.data(), shape);
+      for (size_t i = 0; i < rows.size(); ++i) rows[i].*column.real = values[i];
+    }
+  }
+  return rows;
+}
+
+h5::Attribute attribute_of(const Value& value) {
+  return std::visit([](const auto& v) { return h5::Attribute(v); }, value);
+}
+
+}  // namespace
+
+void write_output(h5::File& file, const std::string& group, const MeasureOutput& output) {
+  file.make_group(group);
+  for (const auto& [dim, values] : output.coordinates) file.write<double>(group + "/" + dim, values);
+  for (const auto& [dim, names] : output.labels) file.write<std::string>(group + "/" + dim, names);
+  for (const auto& [name, array] : output.arrays) {
+    const std::string path = group + "/" + name;
+    file.write<double>(path, array.values, array.shape, array.dims);
+    file.set_attribute(path, "doc", array.doc);
+    for (size_t axis = 0; axis < array.dims.size(); ++axis) {
+      const std::string& dim = array.dims[axis];
+      if (output.coordinates.count(dim) || output.labels.count(dim))
+        file.attach_scale(path, static_cast<int>(axis), group + "/" + dim);
+    }
+  }
+}
+
+MeasureOutput read_output(const h5::File& file, const std::string& group) {
+  MeasureOutput output;
+  for (const std::string& name : file.list(group)) {
+    const std::string path = group + "/" + name;
+    if (file.has_attribute(path, "doc")) {
+      auto [values, shape] = file.read<double>(path);
+      std::vector<std::string> dims;
+      if (file.has_attribute(path, "dims")) dims = file.attribute_as<std::vector<std::string>>(path, "dims");
+      output.array(name, std::move(values), std::move(shape), std::move(dims),
+                   file.attribute_as<std::string>(path, "doc"));
+    } else if (file.holds_text(path)) {
+      output.label(name, file.read<std::string>(path).values);
+    } else {
+      output.coordinate(name, file.read<double>(path).values);
+    }
+  }
+  return output;
+}
+
+void write_metrics(const std::filesystem::path& path, const Metrics& metrics) {
+  h5::write_file(path, [&](h5::File& file) {
+    for (const auto& [name, value] : metrics.provenance) file.set_attribute("/", name, value);
+    file.set_attribute("/", "config", metrics.config);
+    file.set_attribute("/", "run_id", metrics.run_id);
+    file.set_attribute("/", "wall_s", metrics.wall_s);
+    file.set_attribute("/", "resumes", metrics.resumes);
+    file.make_group("config");
+    for (const auto& [name, value] : metrics.settings.values())
+      file.set_attribute("config", name, attribute_of(value));
+    file.write_scalar<std::string>("status", metrics.status);
+    write_series(file, "train", metrics.train, kTrainColumns);
+    write_series(file, "eval/valid", metrics.valid, kValidColumns);
+    for (const auto& [name, result] : metrics.results) {
+      write_output(file, "eval/" + name, result.output);
+      file.set_attribute("eval/" + name, "settings", result.settings);
+    }
+  });
+}
+
+Metrics read_metrics(const std::filesystem::path& path) {
+  const h5::File file = h5::File::open(path);
+  Metrics metrics;
+  for (const std::string& name : file.attributes("/")) {
+    if (name == "config")
+      metrics.config = file.attribute_as<std::string>("/", name);
+    else if (name == "run_id")
+      metrics.run_id = file.attribute_as<std::string>("/", name);
+    else if (name == "wall_s")
+      metrics.wall_s = file.attribute_as<double>("/", name);
+    else if (name == "resumes")
+      metrics.resumes = file.attribute_as<std::vector<std::string>>("/", name);
+    else
+      metrics.provenance[name] = file.attribute("/", name);
+  }
+  metrics.status = file.read_scalar<std::string>("status");
+  metrics.train = read_series(file, "train", kTrainColumns);
+  metrics.valid = read_series(file, "eval/valid", kValidColumns);
+  for (const std::string& name : file.list("eval")) {
+    if (name == "valid") continue;
+    metrics.results[name] = {read_output(file, "eval/" + name),
+                             file.attribute_as<std::string>("eval/" + name, "settings")};
+  }
+  return metrics;
+}
+
+std::optional<double> read_metric(const h5::File& file, const std::string& name) {
+  const std::string path = name.rfind("train/", 0) == 0 ? name : "eval/" + name;
+  if (!file.has(path) || file.is_group(path)) return std::nullopt;
+  const std::vector<double> values = file.read<double>(path).values;
+  if (values.empty()) return std::nullopt;
+  return values.back();
+}
+
+}  // namespace copylab

@@ -1,0 +1,99 @@
+// RunFolder: states and small files of a run's folder.
+#include "experiments/store/run_folder.h"
+
+#include <fstream>
+#include <iterator>
+
+#include "core/io/hdf5.h"
+#include "core/random.h"
+#include "experiments/config/resolve.h"
+#include "experiments/config/run_fields.h"
+#include "experiments/config/values.h"
+#include "experiments/store/lock.h"
+#include "experiments/store/metrics.h"
+#include "experiments/store/provenance.h"
+
+namespace copylab {
+namespace fs = std::filesystem;
+namespace {
+
+std::string read_text(const fs::path& file) {
+  std::ifstream in(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+std::string done_text(const fs::path& metrics) {
+  return fmt::format("metrics.h5 fnv1a64 {:016x}\n", hash_name(read_text(metrics)));
+}
+
+bool has_all_measures(const RunFolder& folder) {
+  const Settings settings = load_settings(folder.config());
+  const h5::File file = h5::File::open(folder.metrics());
+  for (const std::string& name : measure_names(settings.text("run.measures"))) {
+    const std::string group = "eval/" + name;
+    if (!file.has_attribute(group, "settings") ||
+        file.attribute_as<std::string>(group, "settings") != measure_settings(settings, name))
+      return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+const char* name_of(RunState state) {
+  switch (state) {
+    case RunState::missing:
+      return "missing";
+    case RunState::partial:
+      return "partial";
+    case RunState::running:
+      return "running";
+    case RunState::failed:
+      return "failed";
+    case RunState::done:
+      break;
+  }
+  return "done";
+}
+
+bool RunFolder::trained() const {
+  return fs::exists(done()) && fs::exists(metrics()) && read_text(done()) == done_text(metrics());
+}
+
+void RunFolder::write_done() const {
+  h5::write_text(done(), done_text(metrics()));
+}
+
+void RunFolder::append_log(const std::string& line) const {
+  std::ofstream(log(), std::ios::app) << utc_now() << ' ' << line << '\n';
+}
+
+std::string RunFolder::failure() const {
+  std::string text = read_text(failed());
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  return text;
+}
+
+RunState run_state(const fs::path& run) {
+  const RunFolder folder{run};
+  if (!fs::exists(folder.config())) return RunState::missing;
+  if (folder.trained() && has_all_measures(folder)) return RunState::done;
+  if (RunLock::owner(run)) return RunState::running;
+  return fs::exists(folder.failed()) ? RunState::failed : RunState::partial;
+}
+
+std::optional<double> read_metric(const fs::path& run, const std::string& name) {
+  const RunFolder folder{run};
+  if (!fs::exists(folder.metrics())) return std::nullopt;
+  return read_metric(h5::File::open(folder.metrics()), name);
+}
+
+std::string measure_settings(const Settings& settings, const std::string& measure) {
+  const std::string prefix = "measure." + measure + ".";
+  std::string text;
+  for (const auto& [path, value] : settings.values())
+    if (path.rfind(prefix, 0) == 0) text += path.substr(prefix.size()) + "=" + format_value(value) + "\n";
+  return text;
+}
+
+}  // namespace copylab
