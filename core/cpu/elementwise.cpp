@@ -1,9 +1,9 @@
 // Elementwise kernels: SwiGLU, unary and binary functions, affine maps, dropout.
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <vector>
 
+#include "core/cpu/activations.h"
 #include "core/cpu/kernels.h"
 #include "core/cpu/parallel.h"
 #include "core/random.h"
@@ -11,258 +11,214 @@
 namespace copylab::cpu {
 namespace {
 
+using simd::broadcast;
+using simd::Vec;
+
 constexpr int64_t kChunk = 1 << 13;  // elements of a task
 
-// f(i) for i = 0..n-1, in parallel chunks.
-template <class F>
-void for_each(int64_t n, F&& f) {
+// Where a vector lies in the arrays of a loop: at `i`, all lanes, or the first `count` at the arrays' end.
+template <class T, bool kWhole>
+struct Lanes {
+  int64_t i;
+  int64_t count;
+
+  Vec<T> load(const T* p) const { return kWhole ? simd::load(p + i) : simd::load_partial(p + i, count); }
+  void store(T* p, Vec<T> x) const { kWhole ? simd::store(p + i, x) : simd::store_partial(p + i, x, count); }
+  void add(T* p, Vec<T> x) const { store(p, load(p) + x); }
+};
+
+// f(lanes) for all of 0..n-1, in parallel chunks.
+template <class T, class F>
+void for_lanes(int64_t n, F&& f) {
+  constexpr int64_t kStep = simd::kLanes<T>;
+  static_assert(kChunk % kStep == 0, "only the last chunk has a partial vector");
   parallel_chunks(n, kChunk, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) f(i);
+    int64_t i = begin;
+    for (; i + kStep <= end; i += kStep) f(Lanes<T, true>{i, kStep});
+    if (i < end) f(Lanes<T, false>{i, end - i});
   });
 }
 
-// y[i] = value, or y[i] += value.
-template <class T, class F>
-void write(T* y, int64_t n, bool add, F&& value) {
-  if (add)
-    for_each(n, [&](int64_t i) { y[i] += value(i); });
-  else
-    for_each(n, [&](int64_t i) { y[i] = value(i); });
-}
-
-// Functions of one number. Each has a value f(x) and the derivative d(x, y) at x with y = f(x).
-
+// The functions of one number: value f(x), and derivative d(x, y) at x with y = f(x).
 template <class T>
-T sigmoid_of(T x) {
-  return T(1) / (T(1) + std::exp(-x));
-}
-
-// sigmoid(x) · sigmoid(-x), without the cancellation of y · (1 - y).
-template <class T>
-T sigmoid_slope(T x) {
-  const T e = std::exp(-std::abs(x));
-  return e / ((T(1) + e) * (T(1) + e));
-}
-
-// log(1 + exp(x)), exact at both ends.
-template <class T>
-T softplus_of(T x) {
-  return std::max(x, T(0)) + std::log1p(std::exp(-std::abs(x)));
-}
-
 struct Sigmoid {
-  template <class T>
-  static T f(T x) {
-    return sigmoid_of(x);
-  }
-  template <class T>
-  static T d(T x, T) {
-    return sigmoid_slope(x);
-  }
+  static Vec<T> f(Vec<T> x) { return simd::sigmoid<T>(x); }
+  static Vec<T> d(Vec<T> x, Vec<T>) { return simd::sigmoid_slope<T>(x); }
 };
+template <class T>
 struct Tanh {
-  template <class T>
-  static T f(T x) {
-    return std::tanh(x);
-  }
-  template <class T>
-  static T d(T, T y) {
-    return T(1) - y * y;
-  }
+  static Vec<T> f(Vec<T> x) { return simd::tanh<T>(x); }
+  static Vec<T> d(Vec<T>, Vec<T> y) { return T(1) - y * y; }
 };
+template <class T>
 struct Silu {
-  template <class T>
-  static T f(T x) {
-    return x * sigmoid_of(x);
-  }
-  template <class T>
-  static T d(T x, T) {
-    const T s = sigmoid_of(x);
-    return s * (T(1) + x * (T(1) - s));
-  }
+  static Vec<T> f(Vec<T> x) { return simd::silu<T>(x); }
+  static Vec<T> d(Vec<T> x, Vec<T>) { return simd::silu_slope<T>(x); }
 };
-struct Relu {
-  template <class T>
-  static T f(T x) {
-    return x > T(0) ? x : T(0);
-  }
-  template <class T>
-  static T d(T x, T) {
-    return x > T(0) ? T(1) : T(0);
-  }
+template <class T>
+struct Relu {  // NaN stays NaN
+  static Vec<T> f(Vec<T> x) { return x < Vec<T>{} ? Vec<T>{} : x; }
+  static Vec<T> d(Vec<T> x, Vec<T>) { return x > Vec<T>{} ? broadcast(T(1)) : Vec<T>{}; }
 };
+template <class T>
 struct Softplus {
-  template <class T>
-  static T f(T x) {
-    return softplus_of(x);
-  }
-  template <class T>
-  static T d(T x, T) {
-    return sigmoid_of(x);
-  }
+  static Vec<T> f(Vec<T> x) { return simd::softplus<T>(x); }
+  static Vec<T> d(Vec<T> x, Vec<T>) { return simd::sigmoid<T>(x); }
 };
+template <class T>
 struct LogSigmoid {
-  template <class T>
-  static T f(T x) {
-    return -softplus_of(-x);
-  }
-  template <class T>
-  static T d(T x, T) {
-    return sigmoid_of(-x);
-  }
+  static Vec<T> f(Vec<T> x) { return -simd::softplus<T>(-x); }
+  static Vec<T> d(Vec<T> x, Vec<T>) { return simd::sigmoid<T>(-x); }
 };
+template <class T>
 struct Exp {
-  template <class T>
-  static T f(T x) {
-    return std::exp(x);
-  }
-  template <class T>
-  static T d(T, T y) {
-    return y;
-  }
+  static Vec<T> f(Vec<T> x) { return simd::exp(x); }
+  static Vec<T> d(Vec<T>, Vec<T> y) { return y; }
 };
+template <class T>
 struct Log {
-  template <class T>
-  static T f(T x) {
-    return std::log(x);
-  }
-  template <class T>
-  static T d(T x, T) {
-    return T(1) / x;
-  }
+  static Vec<T> f(Vec<T> x) { return simd::log(x); }
+  static Vec<T> d(Vec<T> x, Vec<T>) { return T(1) / x; }
 };
+template <class T>
 struct Square {
-  template <class T>
-  static T f(T x) {
-    return x * x;
-  }
-  template <class T>
-  static T d(T x, T) {
-    return T(2) * x;
-  }
+  static Vec<T> f(Vec<T> x) { return x * x; }
+  static Vec<T> d(Vec<T> x, Vec<T>) { return T(2) * x; }
 };
 
-// g(Sigmoid{}) and so on for the function that `op` names.
-template <class G>
+// g(Sigmoid<T>{}) and so on, for the function that `op` names.
+template <class T, class G>
 void with_unary(Unary op, G&& g) {
   switch (op) {
     case Unary::sigmoid:
-      return g(Sigmoid{});
+      return g(Sigmoid<T>{});
     case Unary::tanh:
-      return g(Tanh{});
+      return g(Tanh<T>{});
     case Unary::silu:
-      return g(Silu{});
+      return g(Silu<T>{});
     case Unary::relu:
-      return g(Relu{});
+      return g(Relu<T>{});
     case Unary::softplus:
-      return g(Softplus{});
+      return g(Softplus<T>{});
     case Unary::log_sigmoid:
-      return g(LogSigmoid{});
+      return g(LogSigmoid<T>{});
     case Unary::exp:
-      return g(Exp{});
+      return g(Exp<T>{});
     case Unary::log:
-      return g(Log{});
+      return g(Log<T>{});
     case Unary::square:
-      return g(Square{});
+      return g(Square<T>{});
   }
 }
 
 template <class T>
 void unary(Unary op, const T* x, T* y, int64_t n) {
-  with_unary(op, [&](auto function) {
+  with_unary<T>(op, [&](auto function) {
     using F = decltype(function);
-    for_each(n, [=](int64_t i) { y[i] = F::f(x[i]); });
+    for_lanes<T>(n, [=](auto at) { at.store(y, F::f(at.load(x))); });
   });
 }
 
 template <class T>
 void unary_backward(Unary op, const T* x, const T* y, const T* dy, T* dx, int64_t n) {
   if (!dx) return;
-  with_unary(op, [&](auto function) {
+  with_unary<T>(op, [&](auto function) {
     using F = decltype(function);
-    for_each(n, [=](int64_t i) { dx[i] += dy[i] * F::d(x[i], y[i]); });
+    for_lanes<T>(n, [=](auto at) { at.add(dx, at.load(dy) * F::d(at.load(x), at.load(y))); });
   });
 }
 
-// log(exp(a) + exp(b)); -inf stands for log 0, on either side or on both.
 template <class T>
-T logaddexp_of(T a, T b) {
-  const T high = std::max(a, b), low = std::min(a, b);
-  if (std::isinf(high)) return high;
-  return high + std::log1p(std::exp(low - high));
+constexpr T kInf = std::numeric_limits<T>::infinity();
+
+// log(exp(a) + exp(b)) = high + log(1 + exp(low - high)); -inf stands for log 0, on either side or on both.
+template <class T>
+Vec<T> logaddexp(Vec<T> a, Vec<T> b) {
+  const Vec<T> high = simd::max(a, b), low = simd::min(a, b);
+  const Vec<T> y = high + simd::log1p(simd::exp(low - high));
+  return (high == broadcast(-kInf<T>)) | (high == broadcast(kInf<T>)) ? high : y;
+}
+
+// d logaddexp / da = exp(a - y), the share of a in the sum; log 0 has no share.
+template <class T>
+Vec<T> share(Vec<T> a, Vec<T> y) {
+  return a == broadcast(-kInf<T>) ? Vec<T>{} : simd::exp(a - y);
 }
 
 template <class T>
 void binary(Binary op, const T* a, const T* b, T* y, int64_t n) {
+  const auto run = [=](auto f) { for_lanes<T>(n, [=](auto at) { at.store(y, f(at.load(a), at.load(b))); }); };
+  using V = Vec<T>;
   switch (op) {
     case Binary::add:
-      return for_each(n, [=](int64_t i) { y[i] = a[i] + b[i]; });
+      return run([](V p, V q) { return p + q; });
     case Binary::sub:
-      return for_each(n, [=](int64_t i) { y[i] = a[i] - b[i]; });
+      return run([](V p, V q) { return p - q; });
     case Binary::mul:
-      return for_each(n, [=](int64_t i) { y[i] = a[i] * b[i]; });
+      return run([](V p, V q) { return p * q; });
     case Binary::logaddexp:
-      return for_each(n, [=](int64_t i) { y[i] = logaddexp_of(a[i], b[i]); });
+      return run([](V p, V q) { return logaddexp<T>(p, q); });
   }
 }
 
-// The two gradients are added one after the other, since a and b may be the same tensor.
+// Each gradient is read and written by itself, since a and b may be the same tensor.
 template <class T>
 void binary_backward(Binary op, const T* a, const T* b, const T* y, const T* dy, T* da, T* db, int64_t n) {
-  const auto add = [n](T* to, auto&& value) {
-    if (to) write(to, n, true, value);
+  const auto add = [=](T* to, auto f) {
+    if (to) for_lanes<T>(n, [=](auto at) { at.add(to, f(at)); });
   };
   switch (op) {
     case Binary::add:
-      add(da, [=](int64_t i) { return dy[i]; });
-      add(db, [=](int64_t i) { return dy[i]; });
+      add(da, [=](auto at) { return at.load(dy); });
+      add(db, [=](auto at) { return at.load(dy); });
       return;
     case Binary::sub:
-      add(da, [=](int64_t i) { return dy[i]; });
-      add(db, [=](int64_t i) { return -dy[i]; });
+      add(da, [=](auto at) { return at.load(dy); });
+      add(db, [=](auto at) { return -at.load(dy); });
       return;
     case Binary::mul:
-      add(da, [=](int64_t i) { return dy[i] * b[i]; });
-      add(db, [=](int64_t i) { return dy[i] * a[i]; });
+      add(da, [=](auto at) { return at.load(dy) * at.load(b); });
+      add(db, [=](auto at) { return at.load(dy) * at.load(a); });
       return;
-    case Binary::logaddexp: {
-      // exp(a - y) is a's share of the sum; a sum of nothing (-inf) has no gradient.
-      const auto share = [=](const T* part) {
-        return [=](int64_t i) {
-          return part[i] == -std::numeric_limits<T>::infinity() ? T(0) : dy[i] * std::exp(part[i] - y[i]);
-        };
-      };
-      add(da, share(a));
-      add(db, share(b));
+    case Binary::logaddexp:
+      add(da, [=](auto at) { return at.load(dy) * share<T>(at.load(a), at.load(y)); });
+      add(db, [=](auto at) { return at.load(dy) * share<T>(at.load(b), at.load(y)); });
       return;
-    }
   }
 }
 
 template <class T>
 void swiglu(const T* gate, const T* up, T* y, int64_t n) {
-  for_each(n, [=](int64_t i) { y[i] = gate[i] * sigmoid_of(gate[i]) * up[i]; });
+  for_lanes<T>(n, [=](auto at) { at.store(y, simd::silu<T>(at.load(gate)) * at.load(up)); });
 }
 
 template <class T>
 void swiglu_backward(const T* gate, const T* up, const T* dy, T* dgate, T* dup, int64_t n) {
-  if (dgate) write(dgate, n, true, [=](int64_t i) { return dy[i] * up[i] * Silu::d(gate[i], T(0)); });
-  if (dup) write(dup, n, true, [=](int64_t i) { return dy[i] * Silu::f(gate[i]); });
+  for_lanes<T>(n, [=](auto at) {
+    const Vec<T> g = at.load(gate), d = at.load(dy), s = simd::sigmoid<T>(g);
+    if (dgate) at.add(dgate, d * at.load(up) * (s * (T(1) + g * (T(1) - s))));
+    if (dup) at.add(dup, d * g * s);
+  });
 }
 
 template <class T>
 void affine(const T* x, T alpha, T beta, T* y, int64_t n, bool add) {
-  write(y, n, add, [=](int64_t i) { return alpha * x[i] + beta; });
+  if (add)
+    for_lanes<T>(n, [=](auto at) { at.add(y, alpha * at.load(x) + beta); });
+  else
+    for_lanes<T>(n, [=](auto at) { at.store(y, alpha * at.load(x) + beta); });
 }
 
 template <class T>
 void scale_by(const T* x, const T* s, T* y, int64_t n) {
-  write(y, n, false, [=, s = *s](int64_t i) { return x[i] * s; });
+  const T factor = *s;
+  for_lanes<T>(n, [=](auto at) { at.store(y, factor * at.load(x)); });
 }
 
 template <class T>
 void scale_by_backward(const T* x, const T* s, const T* dy, T* dx, T* ds, int64_t n) {
-  if (dx) write(dx, n, true, [=, s = *s](int64_t i) { return dy[i] * s; });
+  const T factor = *s;
+  if (dx) for_lanes<T>(n, [=](auto at) { at.add(dx, factor * at.load(dy)); });
   if (!ds) return;
   std::vector<double> partial((n + kChunk - 1) / kChunk);
   parallel_chunks(n, kChunk, [&](int64_t begin, int64_t end) {
@@ -279,9 +235,9 @@ template <class T>
 void weighted_sum_backward(const T* w, const T* dy, T* dx, int64_t n) {
   const T d = *dy;
   if (w)
-    write(dx, n, true, [=](int64_t i) { return d * w[i]; });
+    for_lanes<T>(n, [=](auto at) { at.add(dx, d * at.load(w)); });
   else
-    write(dx, n, true, [=](int64_t) { return d; });
+    for_lanes<T>(n, [=](auto at) { at.add(dx, broadcast(d)); });
 }
 
 template <class T>

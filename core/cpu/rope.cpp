@@ -22,7 +22,7 @@ template <class T>
 void rope(const T* x, const T* cos, const T* sin, const int32_t* positions, T* y, int64_t n, int64_t heads,
           int64_t head_dim, int64_t table_rows, int sign, bool add) {
   for (int64_t i = 0; i < n; ++i)
-    expect(positions[i] >= 0 && positions[i] < table_rows, "rope", "positions 0..{}: got {} at {}",
+    expect(positions[i] >= 0 && positions[i] < table_rows, "rope", "positions 0..{} expected: got {} at {}",
            table_rows - 1, positions[i], i);
   const int64_t dim = heads * head_dim, half = head_dim / 2;
   const int64_t block = std::max<int64_t>(1, 4096 / std::max<int64_t>(1, dim));

@@ -11,8 +11,8 @@ namespace {
 
 void check_index(const char* op, const int32_t* index, int64_t n, int64_t lowest, int64_t rows) {
   for (int64_t i = 0; i < n; ++i)
-    expect(index[i] >= lowest && index[i] < rows, op, "rows {}..{}: got {} at {}", lowest, rows - 1, index[i],
-           i);
+    expect(index[i] >= lowest && index[i] < rows, op, "rows 0..{}{} expected: got {} at {}", rows - 1,
+           lowest < 0 ? " or -1" : "", index[i], i);
 }
 
 // f(i) for each of n rows of `dim` numbers, in parallel blocks of rows.

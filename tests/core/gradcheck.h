@@ -33,6 +33,11 @@ Input uniform_input(Shape shape, std::string_view purpose, double low, double hi
 // n whole numbers in low..high-1.
 std::vector<int32_t> random_ids(int64_t n, std::string_view purpose, int32_t low, int32_t high);
 
+// An int32 vector on the tape: ids, positions, row indices.
+inline Tensor int_tensor(Tape& tape, const std::vector<int32_t>& values) {
+  return tape.constant(values, {static_cast<int64_t>(values.size())});
+}
+
 // The op under test: a function of (tape, inputs) that returns one tensor, or a vector of them.
 class Op {
  public:
