@@ -50,8 +50,8 @@ Tensor Tensor::detach() const {
 
 void* Tensor::raw(DType dtype) const {
   const Storage& s = storage();
-  expect(s.dtype == dtype, "tensor", "{} expected: got {} {}{}", name_of(dtype), name_of(s.dtype),
-         shape_.str(), s.name.empty() ? "" : " " + s.name);
+  expect(s.dtype == dtype, "tensor", "{} expected: got {} {}{}{}", name_of(dtype), name_of(s.dtype),
+         shape_.str(), s.name.empty() ? "" : " ", s.name);
   expect(!s.arena || s.generation == s.arena->generation(), "tensor",
          "used after its step arena was reset: {}", shape_.str());
   return s.data;
@@ -60,8 +60,8 @@ void* Tensor::raw(DType dtype) const {
 void* Tensor::raw_grad(DType dtype) const {
   raw(dtype);
   Storage& s = storage();
-  expect(s.requires_grad, "tensor", "no gradient was asked for: {}{}", shape_.str(),
-         s.name.empty() ? "" : " " + s.name);
+  expect(s.requires_grad, "tensor", "no gradient was asked for: {}{}{}", shape_.str(),
+         s.name.empty() ? "" : " ", s.name);
   if (!s.grad) {
     const size_t bytes = size_of(dtype) * s.size;
     s.grad = s.arena->allocate(bytes);
