@@ -50,11 +50,11 @@ struct PointerArgs {
   const T* sink;           // (B, T) the sink's score, already scaled; null = no sink
   const int32_t* tokens;   // (B, T)
   const int32_t* targets;  // (B, T); negative = no target: log_copy is -inf there
-  const int32_t* segment;  // (B, T) or null: point only within equal values
+  const int32_t* segment;  // (B, T) or null: only keys of the row's own segment (document)
   T* log_copy;             // (B, T) log of the weight on positions whose token is the target; -inf if none
   T* log_sink;  // (B, T) log of the sink's weight; 0 for a row without any source; -inf without sink
   T* lse;       // (B, T) log-sum-exp of the row's scores, sink included
-  T* weights;   // (B, T, T) the weight of each position, 0 where not admissible, or null
+  T* weights;   // (B, T, T) weight of row t on token p = j + shift, 0 where not admissible, or null
 };
 template <class T>
 struct PointerGrads {

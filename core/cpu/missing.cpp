@@ -10,9 +10,6 @@
 
 MISSING(linear)
 MISSING(lm_head)
-MISSING(attention)
-MISSING(pointer)
-MISSING(copy_mixture)
 MISSING(lstm)
 MISSING(reduce)
 MISSING(optim)

@@ -1,0 +1,283 @@
+// Pointer attention of the copy heads on the CPU: blocks of rows, no (T, T) array kept (backward recomputes
+// the weights from each row's log-sum-exp), and exact log-masses where the weights themselves underflow.
+#include <algorithm>
+#include <cmath>
+
+#include "core/cpu/blocks.h"
+#include "core/cpu/kernels.h"
+#include "core/cpu/parallel.h"
+
+namespace copylab::cpu {
+namespace {
+
+constexpr int64_t kRows = 16;  // rows of scores that are alive at once
+
+// Below this log-mass the sum of the matching weights has lost digits to underflow, or is 0.
+template <class T>
+const T kUnderflow = std::log(std::numeric_limits<T>::min()) + 10;
+
+// The keys that row t may use, without regard to documents: first_key .. end_key-1.
+template <class T>
+int64_t first_key(const PointerArgs<T>& a, int64_t t) {
+  return a.window > 0 ? std::max<int64_t>(0, t - a.window + 1) : 0;
+}
+template <class T>
+int64_t end_key(const PointerArgs<T>& a, int64_t t) {
+  return std::max<int64_t>(0, t - a.shift + (a.copy_self ? 1 : 0));
+}
+
+// A sequence is cut into chunks of rows, only so far that small batches have work for several threads:
+// every chunk packs its keys anew, and has key gradients of its own until they are joined.
+template <class T>
+int64_t chunk_rows(const PointerArgs<T>& a) {
+  constexpr int64_t kTasks = 16, kSmallest = 256;
+  const int64_t per_sequence = (kTasks + a.batch - 1) / std::max<int64_t>(1, a.batch);
+  return std::max(kSmallest, (a.length + per_sequence - 1) / per_sequence);
+}
+
+// One chunk of rows of one sequence with its packed keys.
+template <class T>
+struct Chunk {
+  int64_t b, row_begin, row_end;
+  int64_t key_begin, key_end;  // what its rows may see; the first is a multiple of the vector length
+
+  Chunk(const PointerArgs<T>& a, int64_t sequence, int64_t index)
+      : b(sequence),
+        row_begin(index * chunk_rows(a)),
+        row_end(std::min(a.length, row_begin + chunk_rows(a))),
+        key_begin(aligned_down<T>(first_key(a, row_begin))),
+        key_end(std::max(key_begin, end_key(a, row_end - 1))) {}
+  int64_t keys() const { return key_end - key_begin; }
+};
+
+// Columns of a block of rows in the packed keys of its chunk, in whole vectors.
+struct Columns {
+  int64_t begin, end;
+};
+template <class T>
+Columns visible_columns(const PointerArgs<T>& a, const Chunk<T>& chunk, int64_t row, int64_t rows) {
+  const int64_t begin = aligned_down<T>(first_key(a, row) - chunk.key_begin);
+  const int64_t end = padded<T>(std::max<int64_t>(0, end_key(a, row + rows - 1) - chunk.key_begin));
+  return {begin, std::max(begin, end)};
+}
+
+template <class T>
+bool same_segment(const PointerArgs<T>& a, int64_t b, int64_t t, int64_t key) {
+  return !a.segment || a.segment[b * a.length + t] == a.segment[b * a.length + key];
+}
+
+// The part of scores s[0..n), s[0] being key `key`, that row t may use; the rest is set to -inf.
+struct Span {
+  int64_t begin, end;
+};
+template <class T>
+Span mask_row(const PointerArgs<T>& a, int64_t b, int64_t t, int64_t key, int64_t n, T* s) {
+  const int64_t begin = std::clamp<int64_t>(first_key(a, t) - key, 0, n);
+  const int64_t end = std::clamp<int64_t>(end_key(a, t) - key, begin, n);
+  std::fill(s, s + begin, kMinusInf<T>);
+  std::fill(s + end, s + n, kMinusInf<T>);
+  if (a.segment) {
+    const int32_t* segment = a.segment + b * a.length + key;
+    const int32_t own = a.segment[b * a.length + t];
+    for (int64_t j = begin; j < end; ++j) s[j] = segment[j] == own ? s[j] : kMinusInf<T>;
+  }
+  return {begin, end};
+}
+
+// log sum of exp(score - offset) over the matching keys of row t, measured from their own largest score; -inf
+// if none match.
+template <class T>
+T log_sum_matching(const PointerArgs<T>& a, const Chunk<T>& chunk, int64_t t, const T* query, const T* keys_t,
+                   T offset) {
+  const int64_t kp = padded<T>(chunk.keys());
+  const int32_t* tokens = a.tokens + chunk.b * a.length + a.shift;
+  const int32_t target = a.targets[chunk.b * a.length + t];
+  T largest = kMinusInf<T>, sum = 0;
+  for (int64_t j = first_key(a, t); j < end_key(a, t); ++j) {
+    if (tokens[j] != target || !same_segment(a, chunk.b, t, j)) continue;
+    T score = 0;
+    for (int64_t p = 0; p < a.dim; ++p) score += query[p] * keys_t[p * kp + j - chunk.key_begin];
+    if (score > largest) {
+      sum = sum * std::exp(largest - score) + 1;
+      largest = score;
+    } else {
+      sum += std::exp(score - largest);
+    }
+  }
+  return largest == kMinusInf<T> ? largest : (largest - offset) + std::log(sum);
+}
+
+template <class T>
+void forward_chunk(const PointerArgs<T>& a, const Chunk<T>& chunk) {
+  const int64_t len = a.length, d = a.dim, dp = padded<T>(d), kp = padded<T>(chunk.keys());
+  Workspace<T> workspace(d * kp + kRows * (kp + dp));
+  T* keys_t = workspace.take(d * kp);       // (d, kp)
+  T* scores = workspace.take(kRows * kp);   // (kRows, kp)
+  T* queries = workspace.take(kRows * dp);  // (kRows, dp)
+  pack_transposed(a.k + (chunk.b * len + chunk.key_begin) * d, d, chunk.keys(), d, keys_t);
+
+  for (int64_t t0 = chunk.row_begin; t0 < chunk.row_end; t0 += kRows) {
+    const int64_t rows = std::min(kRows, chunk.row_end - t0);
+    const Columns c = visible_columns(a, chunk, t0, rows);
+    const int64_t n = c.end - c.begin, key = chunk.key_begin + c.begin;
+    pack(a.q + (chunk.b * len + t0) * d, d, rows, d, a.scale, kRows, queries);
+    block_product<T, false>(kRows, n, d, queries, dp, 1, keys_t + c.begin, kp, scores, kp);
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t t = t0 + r, row = chunk.b * len + t;
+      const T sink = a.sink ? a.sink[row] : kMinusInf<T>;
+      T* s = scores + r * kp;
+      const Span span = mask_row(a, chunk.b, t, key, n, s);
+      T largest = row_max(s, n);
+      T* weights = a.weights ? a.weights + row * len : nullptr;
+      if (weights) std::fill(weights, weights + len, T(0));
+      if (largest == kMinusInf<T>) {
+        a.log_copy[row] = kMinusInf<T>;
+        a.log_sink[row] = 0;
+        a.lse[row] = sink;
+        continue;
+      }
+      largest = std::max(largest, sink);
+      const T sum = row_exp(s, n, largest) + std::exp(sink - largest);
+      const T log_sum = std::log(sum);
+      const int32_t* tokens = a.tokens + chunk.b * len + key + a.shift;
+      const int32_t target = a.targets[row];
+      T matching = 0;
+#pragma omp simd reduction(+ : matching)
+      for (int64_t j = span.begin; j < span.end; ++j) matching += tokens[j] == target ? s[j] : T(0);
+      T log_copy = std::log(matching) - log_sum;
+      if (!(log_copy > kUnderflow<T>))
+        log_copy = log_sum_matching(a, chunk, t, queries + r * dp, keys_t, largest) - log_sum;
+      a.log_copy[row] = target < 0 ? kMinusInf<T> : log_copy;
+      a.log_sink[row] = (sink - largest) - log_sum;
+      a.lse[row] = largest + log_sum;
+      if (weights)
+        for (int64_t j = span.begin; j < span.end; ++j) weights[key + j + a.shift] = s[j] / sum;
+    }
+  }
+}
+
+template <class T>
+int64_t visible_pairs(const PointerArgs<T>& a) {
+  const int64_t span = a.window > 0 ? std::min(a.window, a.length) : (a.length + 1) / 2;
+  return a.batch * a.length * span;
+}
+
+template <class T>
+void pointer(const PointerArgs<T>& a) {
+  const int64_t chunks = (a.length + chunk_rows(a) - 1) / chunk_rows(a);
+  parallel_for(a.batch * chunks, visible_pairs(a) * a.dim,
+               [&](int64_t task) { forward_chunk(a, Chunk<T>(a, task / chunks, task % chunks)); });
+}
+
+// The gradients that reach row t, of quantities that depend on its scores.
+template <class T>
+struct RowGradient {
+  T copy, sink;
+};
+template <class T>
+RowGradient<T> row_gradient(const PointerArgs<T>& a, const PointerGrads<T>& g, int64_t row) {
+  return {g.dlog_copy && a.log_copy[row] > kMinusInf<T> ? g.dlog_copy[row] : T(0),
+          g.dlog_sink && a.sink ? g.dlog_sink[row] : T(0)};
+}
+
+// Adds to dq and dsink of the chunk's rows; dkeys (padded(keys), padded(d)) is overwritten.
+//
+// With a_j = exp(s_j - lse) and matching share m_j = a_j [match] / sum of matching a:
+//   ds_j = dlog_copy (m_j - a_j) - dlog_sink a_j,   ds_sink = dlog_sink (1 - a_sink) - dlog_copy a_sink.
+template <class T>
+void backward_chunk(const PointerArgs<T>& a, const PointerGrads<T>& g, const Chunk<T>& chunk, T* dkeys) {
+  constexpr int64_t kColumns = 128;  // columns of scores alive at once, so that a block stays in the L1 cache
+  const int64_t len = a.length, d = a.dim, dp = padded<T>(d), kp = padded<T>(chunk.keys());
+  Workspace<T> workspace(d * kp + kp * dp + kRows * (kColumns + 2 * dp));
+  T* keys_t = workspace.take(d * kp);            // (d, kp)
+  T* keys = workspace.take(kp * dp);             // (kp, dp)
+  T* scores = workspace.take(kRows * kColumns);  // (kRows, kColumns), then their gradients
+  T* queries = workspace.take(kRows * dp);       // (kRows, dp)
+  T* dqueries = workspace.take(kRows * dp);      // (kRows, dp)
+  const T* k = a.k + (chunk.b * len + chunk.key_begin) * d;
+  pack_transposed(k, d, chunk.keys(), d, keys_t);
+  pack(k, d, chunk.keys(), d, T(1), kp, keys);
+  std::fill(dkeys, dkeys + kp * dp, T(0));
+
+  for (int64_t t0 = chunk.row_begin; t0 < chunk.row_end; t0 += kRows) {
+    const int64_t rows = std::min(kRows, chunk.row_end - t0), first = chunk.b * len + t0;
+    bool any = false;
+    for (int64_t r = 0; r < rows; ++r) {
+      const RowGradient<T> dy = row_gradient(a, g, first + r);
+      any = any || dy.copy != 0 || dy.sink != 0;
+      if (g.dsink)
+        g.dsink[first + r] -=
+            dy.sink * std::expm1(a.log_sink[first + r]) + dy.copy * std::exp(a.log_sink[first + r]);
+    }
+    if (!any) continue;
+
+    const Columns visible = visible_columns(a, chunk, t0, rows);
+    pack(a.q + first * d, d, rows, d, a.scale, kRows, queries);
+    std::fill(dqueries, dqueries + kRows * dp, T(0));
+    for (int64_t c = visible.begin; c < visible.end; c += kColumns) {
+      const int64_t n = std::min(kColumns, visible.end - c), key = chunk.key_begin + c;
+      block_product<T, false>(kRows, n, d, queries, dp, 1, keys_t + c, kp, scores, kColumns);
+      for (int64_t r = 0; r < kRows; ++r) {
+        T* s = scores + r * kColumns;
+        const int64_t row = first + r;
+        const RowGradient<T> dy = r < rows ? row_gradient(a, g, row) : RowGradient<T>{0, 0};
+        if ((dy.copy == 0 && dy.sink == 0) || a.lse[row] == kMinusInf<T>) {
+          std::fill(s, s + n, T(0));
+          continue;
+        }
+        const Span span = mask_row(a, chunk.b, t0 + r, key, n, s);
+        const int32_t* tokens = a.tokens + chunk.b * len + key + a.shift;
+        const int32_t target = a.targets[row];
+        const T log_copy = a.log_copy[row], all = -(dy.copy + dy.sink);
+        if (dy.copy != 0 && !(log_copy > kUnderflow<T>)) {
+          for (int64_t j = span.begin; j < span.end; ++j) {
+            const T logit = s[j] - a.lse[row];
+            s[j] = all * std::exp(logit);
+            if (tokens[j] == target) s[j] += dy.copy * std::exp(logit - log_copy);
+          }
+          std::fill(s, s + span.begin, T(0));
+          std::fill(s + span.end, s + n, T(0));
+        } else {
+          row_exp(s, n, a.lse[row]);
+          const T match = all + (dy.copy != 0 ? dy.copy * std::exp(-log_copy) : T(0));
+          std::fill(s, s + span.begin, T(0));
+          for (int64_t j = span.begin; j < span.end; ++j) s[j] *= tokens[j] == target ? match : all;
+        }
+      }
+      block_product<T, true>(kRows, dp, n, scores, kColumns, 1, keys + c * dp, dp, dqueries, dp);
+      block_product<T, true>(n, dp, kRows, scores, 1, kColumns, queries, dp, dkeys + c * dp, dp);
+    }
+    if (g.dq) add_packed(dqueries, rows, d, a.scale, g.dq + first * d, d);
+  }
+}
+
+template <class T>
+void pointer_backward(const PointerArgs<T>& a, const PointerGrads<T>& g) {
+  const int64_t chunks = (a.length + chunk_rows(a) - 1) / chunk_rows(a);
+  const int64_t dp = padded<T>(a.dim), part = padded<T>(a.length) * dp, work = visible_pairs(a) * a.dim;
+  Workspace<T> parts(a.batch * chunks * part);
+  T* dkeys = parts.take(a.batch * chunks * part);
+  parallel_for(a.batch * chunks, 3 * work, [&](int64_t task) {
+    backward_chunk(a, g, Chunk<T>(a, task / chunks, task % chunks), dkeys + task * part);
+  });
+  if (!g.dk) return;
+  parallel_for(a.batch, work, [&](int64_t b) {
+    for (int64_t index = 0; index < chunks; ++index) {
+      const Chunk<T> chunk(a, b, index);
+      add_packed(dkeys + (b * chunks + index) * part, chunk.keys(), a.dim, T(1),
+                 g.dk + (b * a.length + chunk.key_begin) * a.dim, a.dim);
+    }
+  });
+}
+
+}  // namespace
+
+template <class T>
+void fill_pointer(KernelTable<T>& k) {
+  k.pointer = pointer<T>;
+  k.pointer_backward = pointer_backward<T>;
+}
+template void fill_pointer(KernelTable<float>&);
+template void fill_pointer(KernelTable<double>&);
+
+}  // namespace copylab::cpu
