@@ -1,0 +1,1 @@
+"""Makes copylab_plots importable for pytest wherever it is started."""

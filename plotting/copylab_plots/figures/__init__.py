@@ -1,0 +1,34 @@
+"""Registry of figures: a name, the experiment it reads, and the function that draws it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable
+
+from .. import style
+from ..output import save
+from ..results import ResultsError, load_sweep
+from . import spamlang
+
+
+@dataclass(frozen=True)
+class Entry:
+    experiment: str
+    draw: Callable  # draw(sweep, allow_missing) -> (figure, caption, cells used)
+
+
+REGISTRY = {
+    "spamlang": Entry("spamlang", spamlang.draw),
+}
+
+
+def make(name: str, results: Path, to: Path | None, preset: str | None, allow_missing: bool) -> list[Path]:
+    """Draws one figure and returns the files written; by default into the experiment's own folder."""
+    if name not in REGISTRY:
+        raise ResultsError(f"no figure is called {name}; there are: {', '.join(REGISTRY)}")
+    entry = REGISTRY[name]
+    sweep = load_sweep(results, entry.experiment, preset)
+    with style.house_style():
+        figure, caption, cells = entry.draw(sweep, allow_missing)
+        return save(figure, name, caption, sweep, cells, to or results / entry.experiment)

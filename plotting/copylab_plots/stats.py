@@ -1,0 +1,51 @@
+"""Statistics over seeds: means and Student's t intervals."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Sequence
+
+
+class Interval(NamedTuple):
+    mean: float
+    low: float
+    high: float
+    n: int
+
+
+def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Interval:
+    """Mean and t interval of independent values (seeds). One value has no interval: low and high are NaN."""
+    n = len(values)
+    if n == 0:
+        raise ValueError("no values")
+    mean = math.fsum(values) / n
+    if n == 1:
+        return Interval(mean, math.nan, math.nan, 1)
+    variance = math.fsum((v - mean) ** 2 for v in values) / (n - 1)
+    half = t_quantile(confidence, n - 1) * math.sqrt(variance / n)
+    return Interval(mean, mean - half, mean + half, n)
+
+
+def t_quantile(confidence: float, dof: int) -> float:
+    """The t with P(|T| < t) = confidence for `dof` degrees of freedom, to about 1e-12."""
+    if dof < 1 or not 0 < confidence < 1:
+        raise ValueError(f"need dof >= 1 and 0 < confidence < 1: got {dof}, {confidence}")
+    low, high = 0.0, math.pi / 2
+    for _ in range(60):  # bisection on the angle theta = atan(t / sqrt(dof))
+        middle = (low + high) / 2
+        if _central_probability(middle, dof) < confidence:
+            low = middle
+        else:
+            high = middle
+    return math.sqrt(dof) * math.tan((low + high) / 2)
+
+
+def _central_probability(theta: float, dof: int) -> float:
+    """P(|T| < sqrt(dof) tan(theta)): the finite series of Abramowitz & Stegun 26.7.3 and 26.7.4."""
+    sine, cosine = math.sin(theta), math.cos(theta)
+    odd = dof % 2
+    term, total = (cosine, 0.0) if odd else (1.0, 0.0)
+    for k in range(1 + odd, dof, 2):  # the factors are (k / (k+1)) cos^2
+        total += term
+        term *= k / (k + 1) * cosine * cosine
+    return 2 / math.pi * (theta + sine * total) if odd else sine * total

@@ -1,0 +1,126 @@
+"""Writes sweeps and runs as copylab does, with made-up numbers, for the tests."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+BASE = {
+    "task.name": "spamlang", "task.vocab": 1024, "task.length": 64, "task.period": 1, "task.interleave": 1,
+    "model.dim": 64, "model.tied": True, "head.kind": "vanilla", "head.rank": 0, "head.backward_rank": 0,
+    "head.detach": "none", "train.lr": 1e-3,
+}  # fmt: skip
+TOKENS = 1_310_720
+
+
+def write_run(folder: Path, config: dict, evaluated: dict, tokens: int = TOKENS) -> None:
+    """evaluated: address -> number, or (values, {dim: coordinates})."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with h5py.File(folder / "metrics.h5", "w") as file:
+        fields = file.create_group("config")
+        for name, value in config.items():
+            fields.attrs[name] = value
+        file["train/step"] = np.array([1, 2])
+        file["train/tokens"] = np.array([tokens // 2, tokens])
+        for address, value in evaluated.items():
+            values, coords = value if isinstance(value, tuple) else (value, {})
+            dataset = file.create_dataset(f"eval/{address}", data=np.asarray(values, dtype=float))
+            if coords:
+                dataset.attrs["dims"] = list(coords)
+            for dim, along in coords.items():
+                if dim not in dataset.parent:
+                    dataset.parent[dim] = np.asarray(along, dtype=float)
+
+
+def write_sweep(path: Path, columns: dict, **attributes: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with h5py.File(path, "w") as file:
+        file.attrs.update({"title": "", "command": "", "select_over": "", **attributes})
+        for name, values in columns.items():
+            text = isinstance(values[0], str)
+            file.create_dataset(f"cells/{name}", data=values, dtype=h5py.string_dtype() if text else None)
+
+
+class Builder:
+    """Collects cells, then writes the sweep file."""
+
+    def __init__(self, results: Path, experiment: str, preset: str):
+        self.results, self.experiment, self.preset = results, experiment, preset
+        self.rows: list[dict] = []
+
+    def add(self, arm: str, coordinates: dict, seed: int, config: dict, evaluated: dict, *, status: str = "done",
+            roles: tuple = ("best", "same"), tokens: int = TOKENS) -> str:  # fmt: skip
+        run = f"{arm}-{self.preset}-{len(self.rows):08x}"
+        if status == "done":
+            write_run(self.results / self.experiment / run, {**config, **coordinates, "seed": seed}, evaluated, tokens)
+        self.rows.append({"run": run, "arm": arm, "seed": seed, "status": status, **coordinates,
+                          **{role: np.uint8(role in roles) for role in ("tune", "best", "same")}})  # fmt: skip
+        return run
+
+    def write(self, **attributes: str) -> None:
+        columns = {name: [row[name] for row in self.rows] for name in self.rows[0]}
+        path = self.results / self.experiment / f"sweep-{self.preset}.h5"
+        write_sweep(path, columns, experiment=self.experiment, preset=self.preset, **attributes)
+
+
+def spamlang_accuracy(arm: str, vocab: int, draws: float, noise: random.Random) -> float:
+    if arm == "copy_paste":
+        return min(1.0, 0.999 - 0.004 * noise.random())
+    return 1 / vocab + (1 - 1 / vocab) / (1 + math.exp(-(math.log(draws) - 1.0 + 0.5 * noise.gauss(0, 1)) * 1.6))
+
+
+def _evaluated(accuracy: float, vocab: int, length: int, tokens: int, ceiling: float = 1.0) -> dict:
+    return {
+        "test/accuracy": accuracy, "test/loss": 1.0, "test/ceiling": ceiling, "test/chance": 1 / vocab,
+        "budget/sequences_per_symbol": tokens / length / vocab,
+    }  # fmt: skip
+
+
+def spamlang_quick(results: Path, vocabs=(256, 1024, 4096, 16384), seeds=(1, 2, 3), absent=()) -> None:
+    """Two heads, tied and untied. absent: (arm, tied, vocab, seed) of cells to leave undone."""
+    noise, builder = random.Random(1), Builder(results, "spamlang", "quick")
+    for arm, tied, vocab, seed in itertools.product(("vanilla", "copy_paste"), (True, False), vocabs, seeds):
+        for lr, roles in ((3e-3, ("best",)), (1e-3, ("same",))):
+            accuracy = spamlang_accuracy(arm, vocab, TOKENS / 64 / vocab * (1.0 if roles == ("best",) else 0.6), noise)
+            builder.add(
+                arm, {"task.vocab": vocab, "model.tied": tied, "train.lr": lr}, seed, {**BASE, "head.kind": arm},
+                _evaluated(accuracy, vocab, 64, TOKENS), roles=roles,
+                status="missing" if (arm, tied, vocab, seed) in absent else "done",
+            )  # fmt: skip
+    builder.write(title="SpamLang", command="copylab run spamlang --preset quick", select_over="train.lr")
+
+
+def spamlang_full(results: Path, seeds=(1, 2, 3)) -> None:
+    """Everything the figure has a panel for."""
+    noise, builder = random.Random(2), Builder(results, "spamlang", "full")
+
+    def add(arm: str, seed: int, accuracy=None, ceiling=1.0, roles=("best", "same"), **fields) -> None:
+        swept = {name: fields.get(name, BASE[name]) for name in
+                 ("task.vocab", "task.length", "task.period", "task.interleave", "model.tied", "head.rank",
+                  "head.backward_rank", "head.detach")}  # fmt: skip
+        vocab, length = swept["task.vocab"], swept["task.length"]
+        if accuracy is None:
+            accuracy = spamlang_accuracy(arm, vocab, TOKENS / length / vocab, noise)
+        kind = "copy_paste" if arm.startswith("copy_paste") else "vanilla"
+        builder.add(arm, swept, seed, {**BASE, "head.kind": kind}, _evaluated(accuracy, vocab, length, TOKENS, ceiling), roles=roles)
+
+    for seed in seeds:
+        for vocab in (256, 1024, 4096, 16384, 65536, 131072):
+            for arm in ("vanilla", "copy_paste"):
+                for tied in (True, False):
+                    add(arm, seed, roles=("best",), **{"task.vocab": vocab, "model.tied": tied})
+                    add(arm, seed, roles=("same",), **{"task.vocab": vocab, "model.tied": tied})
+                if arm == "vanilla":
+                    add(arm, seed, **{"task.vocab": vocab, "task.length": 1})
+        for rank in (4, 8, 16, 32):
+            add("forward_rank", seed, 0.02 * rank**0.5 + 0.02 * noise.random(), **{"task.vocab": 16384, "head.rank": rank})
+            add("backward_rank", seed, 0.045 * rank**0.5 + 0.02 * noise.random(), **{"task.vocab": 16384, "head.backward_rank": rank})
+        for blocked, good in (("none", 0.87), ("q", 0.5), ("k", 0.62), ("both", 0.2)):
+            for field, n in (("task.period", 8), ("task.interleave", 4)):
+                add("copy_paste", seed, good + 0.05 * noise.random(), 0.89, **{field: n, "head.detach": blocked})
+    builder.write(title="SpamLang", command="copylab run spamlang --preset full", select_over="train.lr")

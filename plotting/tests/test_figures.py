@@ -1,0 +1,127 @@
+"""Figures: what they show, refuse and remember."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import synthetic
+
+from copylab_plots import load_sweep, style
+from copylab_plots.__main__ import main
+from copylab_plots.figures import spamlang
+from copylab_plots.stats import mean_interval
+
+FORMATS = ("pdf", "png", "svg")
+
+
+@pytest.fixture(autouse=True)
+def house_style():
+    with style.house_style():
+        yield
+    style.plt.close("all")
+
+
+@pytest.fixture(scope="module")
+def quick(tmp_path_factory):
+    results = tmp_path_factory.mktemp("quick")
+    synthetic.spamlang_quick(results)
+    return results
+
+
+def draw(results: Path, to: Path, *options: str, **environment) -> subprocess.CompletedProcess:
+    """Runs the command as a user does, in a process of its own."""
+    env = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "MPLBACKEND")}
+    env.update(environment, PYTHONPATH=str(Path(__file__).parents[1]))
+    command = [sys.executable, "-m", "copylab_plots", "figures", "spamlang", "--from", str(results), "--to", str(to)]
+    return subprocess.run([*command, *options], env=env, capture_output=True, text=True)
+
+
+def test_same_results_give_same_bytes_with_any_display(quick, tmp_path):
+    first = draw(quick, tmp_path / "1", PYTHONHASHSEED="1")
+    second = draw(quick, tmp_path / "2", PYTHONHASHSEED="2", DISPLAY="localhost:64", MPLBACKEND="TkAgg", TZ="Asia/Tokyo")
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
+    for name in [f"spamlang.{suffix}" for suffix in (*FORMATS, "caption.txt")]:
+        digests = {hashlib.sha256((tmp_path / n / name).read_bytes()).hexdigest() for n in "12"}
+        assert len(digests) == 1, name
+
+
+@pytest.mark.parametrize("suffix", FORMATS)
+def test_a_figure_knows_its_runs(quick, tmp_path, capsys, suffix):
+    assert main(["figures", "spamlang", "--from", str(quick), "--to", str(tmp_path)]) == 0
+    capsys.readouterr()
+    assert main(["whence", str(tmp_path / f"spamlang.{suffix}")]) == 0
+    cells = load_sweep(quick, "spamlang").cells
+    assert capsys.readouterr().out.split() == sorted(f"spamlang/{c.run}" for c in cells)
+
+
+def test_whence_refuses_other_files(tmp_path, capsys):
+    (tmp_path / "other.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+    assert main(["whence", str(tmp_path / "other.png")]) == 1
+    assert "holds no run ids" in capsys.readouterr().err
+
+
+def test_plotted_values_are_those_of_the_files(quick):
+    sweep = load_sweep(quick, "spamlang")
+    figure, _, _ = spamlang.draw(sweep)
+    for axes, role in zip(figure.axes, ("best", "same")):
+        for arm, tied, label in (("vanilla", True, "Vanilla LM, tied"), ("copy_paste", False, "Copy-Paste LM, untied")):
+            line = next(line for line in axes.lines if line.get_label() == label)
+            assert list(line.get_xdata()) == [256, 1024, 4096, 16384]
+            for vocab, plotted in zip(*line.get_data()):
+                cells = sweep.select(role, arm=arm, **{"model.tied": tied, "task.vocab": vocab})
+                assert plotted == mean_interval([c.value("test/accuracy") for c in cells]).mean
+        seeds = {y for line in axes.lines if line.get_marker() == "." for y in line.get_ydata()}
+        assert seeds == {c.value("test/accuracy") for c in sweep.select(role)}
+
+
+def test_caption_states_seeds_budget_and_arms(quick):
+    _, caption, _ = spamlang.draw(load_sweep(quick, "spamlang"))
+    for part in ("n = 3 seeds", "1.31 M tokens per run", "D = 64", "(1.2 to 80)", "95 % t interval", "Vanilla LM, tied",
+                 "Copy-Paste LM, untied", "preset quick"):  # fmt: skip
+        assert part in caption
+
+
+def test_one_seed_is_said_and_has_no_band(tmp_path):
+    synthetic.spamlang_quick(tmp_path, seeds=(1,))
+    figure, caption, _ = spamlang.draw(load_sweep(tmp_path, "spamlang"))
+    assert "n = 1 seed: no interval" in caption
+    assert not figure.axes[0].collections
+
+
+def test_a_missing_cell_is_an_error_that_names_it(tmp_path, capsys):
+    synthetic.spamlang_quick(tmp_path, absent={("copy_paste", True, 4096, 2)})
+    assert main(["figures", "spamlang", "--from", str(tmp_path)]) == 1
+    assert "missing: copy_paste, model.tied = True, task.vocab = 4096, train.lr = 0.003, seed 2" in capsys.readouterr().err
+    assert not list(tmp_path.glob("**/*.png"))
+
+
+def test_missing_cells_are_hatched_on_request(tmp_path, capsys):
+    synthetic.spamlang_quick(tmp_path, absent={("copy_paste", True, 4096, 2)})
+    figure, caption, cells = spamlang.draw(load_sweep(tmp_path, "spamlang"), allow_missing=True)
+    assert [len([p for p in axes.patches if p.get_hatch()]) for axes in figure.axes] == [1, 1]
+    assert "Hatched: 2 cells without a result." in caption
+    assert main(["figures", "spamlang", "--from", str(tmp_path), "--allow-missing"]) == 0
+
+
+def test_a_whole_missing_sweep_says_what_to_run(tmp_path, capsys):
+    assert main(["figures", "spamlang", "--from", str(tmp_path)]) == 1
+    assert "./copylab run spamlang" in capsys.readouterr().err
+    assert main(["figures", "--from", str(tmp_path)]) == 1
+    assert main(["figures", "spamlan", "--from", str(tmp_path)]) == 1
+    assert "no figure is called spamlan" in capsys.readouterr().err
+
+
+def test_full_preset_brings_its_panels(tmp_path):
+    synthetic.spamlang_full(tmp_path)
+    figure, caption, _ = spamlang.draw(load_sweep(tmp_path, "spamlang", "full"))
+    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    assert [t[5:] for t in titles] == [
+        "Best learning rate per arm", "Same learning rate for all arms", "Sequence length 1 and 64", "Draws of a symbol",
+        "Rank of the head, $V$ = 16,384", "Gradient of the copy head blocked",
+    ]  # fmt: skip
+    assert "(e) the output matrix factorised" in caption
+    backward = next(line for line in figure.axes[4].lines if line.get_label() == "Backward-only rank")
+    assert list(backward.get_xdata()) == [4, 8, 16, 32]
