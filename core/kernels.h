@@ -83,8 +83,8 @@ struct LmHeadArgs {
 };
 template <class T>
 struct LmHeadGrads {
-  const T* dlse;     // (N)
-  const T* dlogits;  // (N, K)
+  const T* dlse;     // (N) or null
+  const T* dlogits;  // (N, K) or null
   T* dh;             // (N, D) or null
   T* dw;             // (weight_rows, D) or null
 };

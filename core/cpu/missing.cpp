@@ -8,8 +8,4 @@
   template void copylab::cpu::fill_##name(copylab::KernelTable<float>&); \
   template void copylab::cpu::fill_##name(copylab::KernelTable<double>&);
 
-MISSING(linear)
-MISSING(lm_head)
 MISSING(lstm)
-MISSING(reduce)
-MISSING(optim)
