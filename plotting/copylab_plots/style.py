@@ -14,7 +14,8 @@ import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator, PercentFormatter
+from matplotlib.colors import to_hex
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullFormatter, NullLocator, PercentFormatter
 
 from .stats import mean_interval
 
@@ -78,9 +79,9 @@ class Look:
     filled: bool = True
     line: str = "-"
 
-    def variant(self, what: str) -> Look:
+    def variant(self, what: str, marker: str) -> Look:
         """The same arm under another condition: same colour, dotted."""
-        return replace(self, label=f"{self.label}, {what}", marker="X", filled=True, line=":")
+        return replace(self, label=f"{self.label}, {what}", marker=marker, filled=True, line=":")
 
     def handle(self) -> Line2D:
         return Line2D([], [], label=self.label, **self.plot())
@@ -273,3 +274,25 @@ def short(value: float) -> str:
     if value >= 100 or float(value).is_integer():
         return f"{value:,.0f}"
     return f"{value:.2g}"
+
+
+def span(values: Iterable[float]) -> str:
+    """One number, or the range of several."""
+    values = list(values)
+    low, high = min(values, default=0), max(values, default=0)
+    return short(low) if low == high else f"{short(low)} to {short(high)}"
+
+
+def sequence(count: int) -> list[str]:
+    """Colours of an ordered quantity, light to dark; told apart with any colour vision."""
+    cmap = matplotlib.colormaps["viridis_r"]
+    return [to_hex(cmap(0.18 + 0.77 * i / max(1, count - 1))) for i in range(count)]
+
+
+def plain_numbers() -> FuncFormatter:
+    return FuncFormatter(lambda value, _: short(value) if value >= 1 else f"{value:g}")
+
+
+def plain_fractions() -> FuncFormatter:
+    """Powers of two below one as 1/64."""
+    return FuncFormatter(lambda value, _: short(value) if value >= 1 else f"1/{1 / value:.0f}")

@@ -13,7 +13,7 @@ import numpy as np
 BASE = {
     "task.name": "spamlang", "task.vocab": 1024, "task.length": 64, "task.period": 1, "task.interleave": 1,
     "model.dim": 64, "model.tied": True, "head.kind": "vanilla", "head.rank": 0, "head.backward_rank": 0,
-    "head.detach": "none", "train.lr": 1e-3,
+    "head.detach": "none", "train.lr": 1e-3, "train.budget": "tokens",
 }  # fmt: skip
 TOKENS = 1_310_720
 
@@ -77,7 +77,7 @@ def spamlang_accuracy(arm: str, vocab: int, draws: float, noise: random.Random) 
 def _evaluated(accuracy: float, vocab: int, length: int, tokens: int, ceiling: float = 1.0) -> dict:
     return {
         "test/accuracy": accuracy, "test/loss": 1.0, "test/ceiling": ceiling, "test/chance": 1 / vocab,
-        "budget/sequences_per_symbol": tokens / length / vocab,
+        "test/budget_sequences_per_symbol": tokens / length / vocab,
     }  # fmt: skip
 
 
@@ -102,12 +102,14 @@ def spamlang_full(results: Path, seeds=(1, 2, 3)) -> None:
     def add(arm: str, seed: int, accuracy=None, ceiling=1.0, roles=("best", "same"), **fields) -> None:
         swept = {name: fields.get(name, BASE[name]) for name in
                  ("task.vocab", "task.length", "task.period", "task.interleave", "model.tied", "head.rank",
-                  "head.backward_rank", "head.detach")}  # fmt: skip
+                  "head.backward_rank", "head.detach", "train.budget")}  # fmt: skip
         vocab, length = swept["task.vocab"], swept["task.length"]
+        tokens = TOKENS if swept["train.budget"] == "tokens" else 16 * vocab * length
         if accuracy is None:
-            accuracy = spamlang_accuracy(arm, vocab, TOKENS / length / vocab, noise)
+            accuracy = spamlang_accuracy(arm, vocab, tokens / length / vocab, noise)
         kind = "copy_paste" if arm.startswith("copy_paste") else "vanilla"
-        builder.add(arm, swept, seed, {**BASE, "head.kind": kind}, _evaluated(accuracy, vocab, length, TOKENS, ceiling), roles=roles)
+        builder.add(arm, swept, seed, {**BASE, "head.kind": kind},
+                    _evaluated(accuracy, vocab, length, tokens, ceiling), roles=roles, tokens=tokens)  # fmt: skip
 
     for seed in seeds:
         for vocab in (256, 1024, 4096, 16384, 65536, 131072):
@@ -117,6 +119,7 @@ def spamlang_full(results: Path, seeds=(1, 2, 3)) -> None:
                     add(arm, seed, roles=("same",), **{"task.vocab": vocab, "model.tied": tied})
                 if arm == "vanilla":
                     add(arm, seed, **{"task.vocab": vocab, "task.length": 1})
+                    add(arm, seed, **{"task.vocab": vocab, "train.budget": "sequences_per_symbol"})
         for rank in (4, 8, 16, 32):
             add("forward_rank", seed, 0.02 * rank**0.5 + 0.02 * noise.random(), **{"task.vocab": 16384, "head.rank": rank})
             add("backward_rank", seed, 0.045 * rank**0.5 + 0.02 * noise.random(), **{"task.vocab": 16384, "head.backward_rank": rank})
@@ -124,3 +127,36 @@ def spamlang_full(results: Path, seeds=(1, 2, 3)) -> None:
             for field, n in (("task.period", 8), ("task.interleave", 4)):
                 add("copy_paste", seed, good + 0.05 * noise.random(), 0.89, **{field: n, "head.detach": blocked})
     builder.write(title="SpamLang", command="copylab run spamlang --preset full", select_over="train.lr")
+
+
+def gradient_rank(results: Path, seeds=(1, 2, 3), vocabs=(256, 1024, 4096), absent=()) -> None:
+    """All measures of gradient-rank for a dense head, and heads of bounded rank. absent: (vocab, seed)."""
+    noise, builder, dim = random.Random(3), Builder(results, "gradient-rank", "quick"), 64
+    for seed, vocab in itertools.product(seeds, vocabs):
+        null = math.sqrt(dim / vocab)
+        cosine = min(1.0, null * (1.5 + 0.1 * noise.random()))
+        tokens = [256, 1024, 4096]
+        singular = [vocab**-0.5 * k**-0.6 * (1 if k < 0.95 * vocab else 1e-2) for k in range(1, vocab)]
+        norms = [1e-3, 1e-2, 1e-1, 1.0]
+        decrease = [[gain * x * (1 - 0.9 * x * (row == 1)) - 0.05 * (row == 1 and x == 1) for x in norms]
+                    for row, gain in enumerate((0.004 + 0.001 * noise.random(), 0.08, 0.06))]  # fmt: skip
+        evaluated = {
+            "head_gradient/rank": dim, "head_gradient/c": cosine, "head_gradient/r": math.sqrt(1 - cosine**2),
+            "head_gradient/initial_c": null, "head_gradient/initial_r": math.sqrt(1 - null**2),
+            "head_gradient/c_null": null, "head_gradient/r_null": math.sqrt(1 - null**2),
+            "gradient_rank/rank": ([min(n, vocab - 1) * (0.9 + 0.05 * noise.random()) for n in tokens], {"tokens": tokens}),
+            "gradient_rank/singular_values": singular,
+            "update_rank/bound": 2 * dim, "update_rank/rank_first_order": 2 * dim,
+            "update_rank/rank_finite": 2 * dim - seed, "update_rank/rank_gradient": min(512, vocab - 1),
+            "update_efficiency/decrease_direct": ([0.1 * x for x in norms], {"norm": norms}),
+            "update_efficiency/decrease": (decrease, {"path": [0, 1, 2], "norm": norms}),
+            "two_dimensions/accuracy": ([1, 1, 1], {"vocab": [16, 256, 16384]}),
+            "two_dimensions/accuracy_float32": ([1, 1, 0.3], {"vocab": [16, 256, 16384]}),
+            "valid/tokens": [1e5, 2e5, 4e5], "valid/loss": [3.0, 2.0, 1.5],
+        }  # fmt: skip
+        status = "missing" if (vocab, seed) in absent else "done"
+        builder.add("vanilla", {"task.vocab": vocab, "head.rank": 0}, seed, BASE, evaluated, status=status)
+    for seed, rank in itertools.product(seeds, (4, 16, 32)):
+        curve = {"valid/tokens": [1e5, 2e5, 4e5], "valid/loss": [4.0 - rank / 40, 3.2 - rank / 40, 2.6 - rank / 40]}
+        builder.add("bounded", {"task.vocab": vocabs[-1], "head.rank": rank}, seed, BASE, curve)
+    builder.write(title="Gradient rank", command="copylab run gradient-rank --preset quick")

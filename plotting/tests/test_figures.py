@@ -11,7 +11,7 @@ import synthetic
 
 from copylab_plots import load_sweep, style
 from copylab_plots.__main__ import main
-from copylab_plots.figures import spamlang
+from copylab_plots.figures import gradient_rank, spamlang
 from copylab_plots.stats import mean_interval
 
 FORMATS = ("pdf", "png", "svg")
@@ -119,9 +119,44 @@ def test_full_preset_brings_its_panels(tmp_path):
     figure, caption, _ = spamlang.draw(load_sweep(tmp_path, "spamlang", "full"))
     titles = [axes.get_title(loc="left") for axes in figure.axes]
     assert [t[5:] for t in titles] == [
-        "Best learning rate per arm", "Same learning rate for all arms", "Sequence length 1 and 64", "Draws of a symbol",
-        "Rank of the head, $V$ = 16,384", "Gradient of the copy head blocked",
+        "Best learning rate per arm", "Same learning rate for all arms", "Length of the sequences",
+        "Fixed draws of each symbol", "Draws of a symbol", "Rank of the head, $V$ = 16,384",
+        "Gradient of the copy head blocked",
     ]  # fmt: skip
-    assert "(e) the output matrix factorised" in caption
-    backward = next(line for line in figure.axes[4].lines if line.get_label() == "Backward-only rank")
+    assert "(f) the output matrix factorised" in caption
+    backward = next(line for line in figure.axes[5].lines if line.get_label() == "Backward-only rank")
     assert list(backward.get_xdata()) == [4, 8, 16, 32]
+
+
+def test_gradient_rank_shows_the_stored_numbers_beside_their_nulls(tmp_path):
+    synthetic.gradient_rank(tmp_path)
+    sweep = load_sweep(tmp_path, "gradient-rank")
+    figure, caption, _ = gradient_rank.draw(sweep)
+    assert len(figure.axes) == 8
+    for axes, name in zip(figure.axes, "rc"):
+        lines = {line.get_label(): line for line in axes.lines}
+        for share, plotted in zip(*lines["trained"].get_data()):
+            cells = sweep.select(**{"task.vocab": 64 / share, "head.rank": 0})
+            assert plotted == mean_interval([c.value(f"head_gradient/{name}") for c in cells]).mean
+        null = dict(zip(*lines["isotropic null"].get_data()))
+        assert null[1 / 16] == pytest.approx({"r": (1 - 1 / 16) ** 0.5, "c": 0.25}[name])
+    assert "r² + c² = 1" in caption and "n = 3 seeds" in caption
+
+
+def test_gradient_rank_draws_only_what_was_measured(tmp_path):
+    builder = synthetic.Builder(tmp_path, "gradient-rank", "smoke")
+    found = {"update_rank/bound": 128, "update_rank/rank_first_order": 128, "update_rank/rank_finite": 127,
+             "update_rank/rank_gradient": 500}  # fmt: skip
+    builder.add("vanilla", {"task.vocab": 1024}, 1, synthetic.BASE, found)
+    builder.write()
+    figure, caption, _ = gradient_rank.draw(load_sweep(tmp_path, "gradient-rank"))
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["(a)  Rank of one update"]
+    assert "n = 1 seed." in caption
+
+
+def test_gradient_rank_names_and_hatches_missing_cells(tmp_path, capsys):
+    synthetic.gradient_rank(tmp_path, absent={(1024, 2)})
+    assert main(["figures", "gradient-rank", "--from", str(tmp_path)]) == 1
+    assert "missing: vanilla, head.rank = 0, task.vocab = 1024, seed 2" in capsys.readouterr().err
+    figure, _, _ = gradient_rank.draw(load_sweep(tmp_path, "gradient-rank"), allow_missing=True)
+    assert sum(bool(p.get_hatch()) for p in figure.axes[0].patches) == 1

@@ -9,7 +9,7 @@ from typing import Callable
 from .. import style
 from ..output import save
 from ..results import ResultsError, load_sweep
-from . import spamlang
+from . import gradient_rank, spamlang
 
 
 @dataclass(frozen=True)
@@ -20,6 +20,7 @@ class Entry:
 
 REGISTRY = {
     "spamlang": Entry("spamlang", spamlang.draw),
+    "gradient-rank": Entry("gradient-rank", gradient_rank.draw),
 }
 
 

@@ -14,10 +14,10 @@ from ..results import Cell, Sweep
 from ..stats import mean_interval
 
 VOCAB, LENGTH, WIDTH, TIED = "task.vocab", "task.length", "model.dim", "model.tied"
-PERIOD, INTERLEAVE = "task.period", "task.interleave"
+PERIOD, INTERLEAVE, BUDGET = "task.period", "task.interleave", "train.budget"
 FORWARD, BACKWARD, DETACH = "head.rank", "head.backward_rank", "head.detach"
 ACCURACY, CEILING, CHANCE = "test/accuracy", "test/ceiling", "test/chance"
-DRAWS = "budget/sequences_per_symbol"
+DRAWS = "test/budget_sequences_per_symbol"
 
 # A cell is plain if these have these values; the others appear in panels of their own.
 PLAIN = {PERIOD: 1, INTERLEAVE: 1, FORWARD: 0, BACKWARD: 0, DETACH: "none"}
@@ -44,7 +44,8 @@ class Data:
         self.cells = [c for c in sweep if c.roles & {"best", "same"}]
         self.done = [c for c in self.cells if c.done]
         lengths = {self.get(c, LENGTH) for c in self.cells} - {None}
-        self.length = max(lengths, default=None)
+        budgets = [self.get(c, BUDGET) for c in self.cells]
+        self.standards = {LENGTH: max(lengths, default=None), BUDGET: budgets[0] if budgets else None}
         self.tied_differs = len({self.get(c, TIED) for c in self.done}) > 1
         self.arms = list(dict.fromkeys(c.arm for c in self.cells))
 
@@ -59,13 +60,19 @@ class Data:
         return [c for c in self.cells if role in c.roles]
 
     def standard(self, role: str) -> list[Cell]:
-        return [c for c in self.of_role(role) if self.is_plain(c) and self.get(c, LENGTH) in (None, self.length)]
+        return [c for c in self.of_role(role) if self.is_plain(c) and all(self.is_standard(c, p) for p in self.standards)]
+
+    def is_standard(self, cell: Cell, path: str) -> bool:
+        return self.get(cell, path) in (None, self.standards[path])
 
     def look(self, cell: Cell) -> style.Look:
         tied = self.get(cell, TIED) if self.tied_differs else None
         look = style.look(cell.arm, tied, self.arms.index(cell.arm))
-        length = self.get(cell, LENGTH)
-        return look if length in (None, self.length) else look.variant(f"T = {length}")
+        if not self.is_standard(cell, LENGTH):
+            return look.variant(f"T = {self.get(cell, LENGTH)}", "X")
+        if not self.is_standard(cell, BUDGET):
+            return look.variant("fixed draws", "P")
+        return look
 
     def groups(self, cells: Sequence[Cell], key: Callable) -> dict:
         found = defaultdict(list)
@@ -114,26 +121,28 @@ class OverVocab:
         _missing(data, axes, cells, data.look)
 
 
-class LengthPanel:
-    """The same number of tokens as many short or few long sequences (papers: claim G13)."""
+class Condition:
+    """The plain task under another length of sequences, or another rule for the budget (claim G13)."""
 
     room = style.Room(top_axis=True)
-    about = "equal numbers of tokens, cut into sequences of different lengths"
+
+    def __init__(self, path: str, title: str, about: str):
+        self.path, self._title, self.about = path, title, about
 
     def cells(self, data: Data) -> list[Cell]:
-        return [c for c in data.of_role("best") if data.is_plain(c)]
+        other = LENGTH if self.path == BUDGET else BUDGET
+        return [c for c in data.of_role("best") if data.is_plain(c) and data.is_standard(c, other)]
 
     def wanted(self, data: Data) -> bool:
-        return len({data.get(c, LENGTH) for c in self.cells(data)}) > 1
+        return not all(data.is_standard(c, self.path) for c in self.cells(data))
 
     def title(self, data: Data) -> str:
-        lengths = sorted({data.get(c, LENGTH) for c in self.cells(data)})
-        return f"Sequence length {' and '.join(map(str, lengths))}"
+        return self._title
 
     def draw(self, data: Data, axes: Axes) -> None:
         cells = self.cells(data)
-        _vocab_axes(data, axes, cells, draws=False)
         _curves(data, axes, cells, data.look)
+        _vocab_axes(data, axes, cells, draws=False)
         _missing(data, axes, cells, data.look)
 
 
@@ -141,10 +150,10 @@ class DrawsPanel:
     """Accuracy against independent sequences per symbol: do curves of different budgets meet?"""
 
     room = style.Room()
-    about = "the same cells against the draws of a symbol, whatever V"
+    about = "the cells of equal budget against the draws of a symbol, whatever V"
 
     def cells(self, data: Data) -> list[Cell]:
-        return [c for c in data.of_role("best") if data.is_plain(c) and c.done]
+        return [c for c in data.of_role("best") if data.is_plain(c) and data.is_standard(c, BUDGET) and c.done]
 
     def wanted(self, data: Data) -> bool:
         per_vocab = defaultdict(set)
@@ -190,16 +199,17 @@ class RankPanel:
             look = style.look(name)
             _curves(data, axes, group, lambda c: look, x=lambda c: data.get(c, path))
             _missing(data, axes, group, lambda c: look, x=lambda c: data.get(c, path))
+        like = {(data.get(c, VOCAB), data.get(c, TIED)) for c in cells}
         full = [
             c.value(ACCURACY)
             for c in data.standard("best")
-            if c.done and c.arm.startswith("vanilla") and data.get(c, VOCAB) == data.vocabs(cells)[-1]
+            if c.done and c.arm.startswith("vanilla") and (data.get(c, VOCAB), data.get(c, TIED)) in like
         ]
         if full:
             mean = mean_interval(full).mean
             axes.axhline(mean, color=style.VERMILION, lw=1.0, ls="--", zorder=1)
-            axes.annotate("full rank", (1, mean), (-2, 3), xycoords=axes.get_yaxis_transform(),
-                          textcoords="offset points", ha="right", color=style.VERMILION, size=8)
+            axes.annotate("full rank", (0, mean), (3, 3), xycoords=axes.get_yaxis_transform(),
+                          textcoords="offset points", color=style.VERMILION, size=8)
         style.percent(axes, "Test accuracy (%)")
         axes.set_xlabel("Rank")
         axes.legend(loc="upper left", handlelength=1.8)
@@ -264,7 +274,15 @@ class GradientPanel:
         axes.legend(handles=handles, loc="best", handlelength=1)
 
 
-PANELS = [OverVocab("best"), OverVocab("same"), LengthPanel(), DrawsPanel(), RankPanel(), GradientPanel()]
+PANELS = [
+    OverVocab("best"),
+    OverVocab("same"),
+    Condition(LENGTH, "Length of the sequences", "equal numbers of tokens, cut into sequences of different lengths"),
+    Condition(BUDGET, "Fixed draws of each symbol", "every symbol starts the same number of sequences, so the budget grows with V"),
+    DrawsPanel(),
+    RankPanel(),
+    GradientPanel(),
+]
 
 
 # ---- parts of panels -----------------------------------------------------------------------------------------
@@ -324,11 +342,11 @@ def _caption(data: Data, panels: Sequence) -> str:
     arms = list(dict.fromkeys(data.look(c).label for c in data.cells))
     parts = [f"SpamLang, preset {sweep.preset}."]
     if done:
-        dim, length = done[0][WIDTH], data.length
+        dim, length = done[0][WIDTH], data.standards[LENGTH]
         parts.append(f"Hidden width D = {dim}, sequences of T = {length}.")
-        parts.append(f"Budget: {_span([c.trained('tokens') for c in done])} tokens per run;")
-        parts.append(f"seq./symbol: independent sequences of each symbol ({_span([c.value(DRAWS) for c in data.standard('best') if c.done])}).")
-    n = _span(seeds)
+        parts.append(f"Budget: {style.span([c.trained('tokens') for c in done])} tokens per run;")
+        parts.append(f"seq./symbol: independent sequences of each symbol ({style.span([c.value(DRAWS) for c in data.standard('best') if c.done])}).")
+    n = style.span(seeds)
     parts.append(f"n = {n} seed{'s' if n != '1' else ''}: " + ("dots are seeds, lines the mean, bands its 95 % t interval, cut at 0 and 100 %." if seeds != {1} else "no interval."))
     if sweep.select_over:
         parts.append(f"The {_tuned(sweep)} is chosen by validation loss.")
@@ -344,7 +362,3 @@ def _caption(data: Data, panels: Sequence) -> str:
         parts.append(f"{diverged} tuning runs failed (diverged) and cannot be chosen.")
     return " ".join(parts)
 
-
-def _span(values) -> str:
-    low, high = min(values, default=0), max(values, default=0)
-    return style.short(low) if low == high else f"{style.short(low)} to {style.short(high)}"
