@@ -107,24 +107,27 @@ struct CopyMixtureGrads {
   T *dlm, *dgate_logit, *dlog_copy, *dlog_sink;  // (n) each, or null
 };
 
-// One LSTM layer over a sequence; gate order i, f, g, o as in PyTorch. The input product x·W_ihᵀ + b is done
-// before, by linear.
+// One LSTM layer over a sequence; gate order i, f, g, o as in PyTorch. The input product x·W_ihᵀ + b_ih is
+// done before, by linear.
 template <class T>
 struct LstmArgs {
   int64_t batch, length, hidden;
   const T* x_gates;  // (B, T, 4H)
   const T* w_hh;     // (4H, H)
+  const T* bias;     // (4H) b_hh, or null
   const T* h0;       // (B, H)
   const T* c0;       // (B, H)
   T* h;              // (B, T, H)
   T* c;              // (B, T, H)
   T* gates;          // (B, T, 4H) after their non-linearities, kept for backward
+  T* h_last;         // (B, H) copies of the last step
+  T* c_last;         // (B, H)
 };
 template <class T>
 struct LstmGrads {
-  const T* dh;                      // (B, T, H) or null
-  const T* dc_last;                 // (B, H): gradient of the last cell state, or null
-  T *dx_gates, *dw_hh, *dh0, *dc0;  // or null
+  const T* dh;                              // (B, T, H) or null
+  const T *dh_last, *dc_last;               // (B, H) or null
+  T *dx_gates, *dw_hh, *dbias, *dh0, *dc0;  // or null
 };
 
 template <class T>

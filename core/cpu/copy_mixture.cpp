@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "core/cpu/activations.h"
 #include "core/cpu/kernels.h"
 #include "core/cpu/parallel.h"
 #include "core/cpu/simd.h"
@@ -14,13 +15,6 @@ template <class T>
 using Vec = simd::Vec<T>;
 template <class T>
 constexpr T kMinusInf = -std::numeric_limits<T>::infinity();
-
-// log(1 + e^x)
-template <class T>
-Vec<T> softplus(Vec<T> x) {
-  const Vec<T> zero{};
-  return simd::max(x, zero) + simd::log1p(simd::exp(x > zero ? -x : x));
-}
 
 // log(e^a + e^b); -inf for two of -inf.
 template <class T>
@@ -46,8 +40,8 @@ struct Mixture {
   Vec<T> log_p;
 
   Mixture(const CopyMixtureArgs<T>& x, Vec<T> lm, Vec<T> gate_logit, Vec<T> log_copy, Vec<T> log_sink) {
-    log_alpha = -softplus<T>(-gate_logit);
-    log_rest = -softplus<T>(gate_logit);
+    log_alpha = -simd::softplus<T>(-gate_logit);
+    log_rest = -simd::softplus<T>(gate_logit);
     const T offered = 1 - x.gate_floor;
     log_share = x.gate_floor > 0 ? simd::log(x.gate_floor + offered * simd::exp(log_alpha)) : log_alpha;
     const Vec<T> log_kept = log_rest + std::log(offered);
