@@ -1,0 +1,293 @@
+// The Copy-Paste head (CPLM, arXiv 2610.19247; author code as in papers §2.3): a pointer over past positions,
+// a <copy> gate and a sink, mixed with the LM head.
+#include <cmath>
+#include <limits>
+#include <unordered_map>
+
+#include "core/nn/heads/heads.h"
+#include "core/nn/heads/lm_projection.h"
+#include "core/ops/copy_mixture.h"
+#include "core/ops/elementwise.h"
+#include "core/ops/gather_rows.h"
+#include "core/ops/linear.h"
+#include "core/ops/pointer.h"
+#include "core/ops/rms_norm.h"
+#include "core/ops/scale_by.h"
+
+namespace copylab::nn {
+namespace {
+
+constexpr double kQkNormEps = 1e-6;
+
+std::vector<Field> fields() {
+  std::vector<Field> all = lm_projection_fields();
+  const std::vector<Field> own = {
+      {"head.gate",
+       std::string("slot"),
+       "slot: softmax mass of a <copy> row of the output matrix; sigmoid: a gate of its own (variant G)",
+       0,
+       0,
+       {"slot", "sigmoid"}},
+      {"head.sink",
+       std::string("on"),
+       "on: the sink's mass goes back to the LM head; off: no sink (variant F); dropped: its mass is lost "
+       "(B)",
+       0,
+       0,
+       {"on", "off", "dropped"}},
+      {"head.copy_self", true,
+       "position t may copy its own token x_t; the author's code does not, but then the first prediction of "
+       "a "
+       "sequence has nothing to copy and SpamLang of T predictions stops at (T-1)/T"},
+      {"head.key_token",
+       std::string("at_key"),
+       "key j stands for x_j (at_key) or x_{j+1} (next)",
+       0,
+       0,
+       {"at_key", "next"}},
+      {"head.qk_norm", true, "RMSNorm on queries and keys, with a learned gain on queries"},
+      {"head.dim", int64_t{0}, "width of queries and keys; 0 = D", 0, 1 << 20},
+      {"head.window", int64_t{0}, "positions that the pointer sees; 0 = all", 0, 1 << 20},
+      {"head.gate_floor", 0.0, "least share offered to the pointer (variant I)", 0.0, 1.0},
+      {"head.detach",
+       std::string("none"),
+       "path whose gradient does not reach the hidden states: queries, keys, both, the gate, or the LM head",
+       0,
+       0,
+       {"none", "q", "k", "both", "gate", "lm"}},
+  };
+  all.insert(all.end(), own.begin(), own.end());
+  return all;
+}
+
+int64_t extra_rows(const Settings& settings) {
+  return settings.text("head.gate") == "slot" ? 1 : 0;
+}
+
+class CopyPaste : public Head {
+ public:
+  CopyPaste(const HeadContext& context, const Settings& settings)
+      : lm_(context, settings, extra_rows(settings)),
+        slot_gate_(settings.text("head.gate") == "slot"),
+        has_sink_(settings.text("head.sink") != "off"),
+        drop_sink_(settings.text("head.sink") == "dropped"),
+        qk_norm_(settings.flag("head.qk_norm")),
+        dim_(settings.integer("head.dim") ? settings.integer("head.dim") : context.dim),
+        width_(context.dim),
+        gate_floor_(settings.real("head.gate_floor")),
+        detach_(settings.text("head.detach")) {
+    pointer_.window = settings.integer("head.window");
+    pointer_.shift = settings.text("head.key_token") == "next" ? 1 : 0;
+    pointer_.copy_self = settings.flag("head.copy_self");
+    pointer_.probe = "copy_head.weights";
+    Parameters& p = context.parameters;
+    const Init in = Init::normal(context.init_std);
+    q_ = &p.add("copy_head.q.weight", {dim_, width_}, in, true);
+    k_ = &p.add("copy_head.k.weight", {dim_, width_}, in, true);
+    if (has_sink_) {
+      const double std = 1.0 / std::sqrt(static_cast<double>(dim_));
+      sink_ = &p.add("copy_head.sink", {dim_}, Init::normal(std), false);
+    }
+    if (qk_norm_) q_gain_ = &p.add("copy_head.q_gain", {1}, Init::constant(1.0), false);
+    if (!slot_gate_) {
+      gate_ = &p.add("copy_head.gate.weight", {1, width_}, in, true);
+      gate_bias_ = &p.add("copy_head.gate.bias", {1}, Init::constant(0.0), false);
+    }
+  }
+
+  HeadOutput forward(Tape& tape, const HeadInput& in) const override {
+    const int64_t labelled = static_cast<int64_t>(in.rows.size());
+    const ops::PointerResult pointer = point(tape, in);
+    const auto at_rows = [&](const Tensor& x) {
+      return select_rows(tape, x.reshape({x.size(), 1}), in.rows).reshape({labelled});
+    };
+
+    // Columns of the output matrix: the target, the <copy> row, and for evaluation each token of the context.
+    const Candidates candidates = in.want_argmax ? find_candidates(tape, in) : Candidates{};
+    const Tensor h = select_rows(tape, detached(in.h, "lm"), in.rows);
+    const bool gate_with_lm = slot_gate_ && detach_ != "gate";
+    const int64_t fixed = gate_with_lm ? 2 : 1;
+    const int64_t columns = fixed + candidates.per_row;
+    std::vector<int32_t> ids(labelled * columns);
+    for (int64_t i = 0; i < labelled; ++i) {
+      ids[i * columns] = in.row_targets[i];
+      if (gate_with_lm) ids[i * columns + 1] = static_cast<int32_t>(lm_.vocab());
+      for (int64_t c = 0; c < candidates.per_row; ++c)
+        ids[i * columns + fixed + c] = candidates.of_row(in.rows[i])[c];
+    }
+    const ops::LmHeadResult lm = lm_.logits(tape, h, tape.constant(ids, {labelled, columns}));
+
+    const Tensor log_p = ops::sub(tape, column(tape, lm.logits, 0), lm.lse);
+    Tensor gate_logit;
+    if (gate_with_lm) {
+      gate_logit = ops::sub(tape, column(tape, lm.logits, 1), lm.lse);
+    } else if (slot_gate_) {
+      // Nothing flows to h, nor to W through the normaliser; the <copy> row itself still learns.
+      const std::vector<int32_t> copy_row(labelled, static_cast<int32_t>(lm_.vocab()));
+      const Tensor z =
+          lm_.logits_at(tape, h.detach(), tape.constant(copy_row, {labelled, 1})).reshape({labelled});
+      gate_logit = ops::sub(tape, z, ops::add(tape, lm.lse.detach(), lm.shift));
+    } else {
+      const Tensor gate_h = select_rows(tape, detached(in.h, "gate"), in.rows);
+      gate_logit = ops::linear(tape, gate_h, *gate_, *gate_bias_).reshape({labelled});
+    }
+
+    HeadOutput out;
+    out.log_copy = at_rows(pointer.log_copy);
+    const Tensor log_sink = at_rows(pointer.log_sink);
+    out.nll = ops::copy_mixture(tape, log_p, gate_logit, out.log_copy, log_sink, gate_floor_, drop_sink_);
+    out.lm_nll = ops::affine(tape, log_p, -1.0, 0.0);
+    out.gate = ops::affine(tape, ops::sigmoid(tape, gate_logit), 1.0 - gate_floor_, gate_floor_);
+    out.sink = ops::exp(tape, log_sink);
+    if (in.want_argmax)
+      dispatch_float(in.h.dtype(), "copy_paste",
+                     [&](auto tag) { decide<decltype(tag)>(tape, in, candidates, lm, fixed, pointer, out); });
+    return out;
+  }
+
+  double flops_per_token(int64_t length) const override {
+    // Two projections, then scores of on average (length + 1)/2 keys.
+    return lm_.flops() + 4.0 * static_cast<double>(dim_ * width_) + static_cast<double>(dim_ * (length + 1));
+  }
+
+  int64_t cache_per_token() const override { return dim_; }
+
+ private:
+  // The distinct tokens of each sequence, as candidates for the most probable token: outside of them the
+  // mixture is proportional to the LM head, whose own argmax is known.
+  struct Candidates {
+    int64_t per_row = 0;       // the most that any sequence has
+    int64_t length = 1;        // T
+    std::vector<int32_t> ids;  // (B, per_row), -1 behind a sequence's last
+    const int32_t* of_row(int64_t row) const { return ids.data() + row / length * per_row; }
+  };
+
+  const Tensor detached(const Tensor& h, const char* path) const { return detach_ == path ? h.detach() : h; }
+
+  static Tensor column(Tape& tape, const Tensor& x, int64_t c) {
+    const int64_t n = x.dim(0), columns = x.dim(1);
+    std::vector<int32_t> index(n);
+    for (int64_t i = 0; i < n; ++i) index[i] = static_cast<int32_t>(i * columns + c);
+    return ops::gather_rows(tape, x.reshape({n * columns, 1}), tape.constant(index, {n})).reshape({n});
+  }
+
+  ops::PointerResult point(Tape& tape, const HeadInput& in) const {
+    const bool q_cut = detach_ == "q" || detach_ == "both", k_cut = detach_ == "k" || detach_ == "both";
+    const int64_t batch = in.tokens.dim(0), length = in.tokens.dim(1);
+    Tensor q = ops::linear(tape, q_cut ? in.h.detach() : in.h, *q_);
+    Tensor k = ops::linear(tape, k_cut ? in.h.detach() : in.h, *k_);
+    if (qk_norm_) {
+      q = ops::scale_by(tape, ops::rms_norm(tape, q, {}, kQkNormEps), *q_gain_);
+      k = ops::rms_norm(tape, k, {}, kQkNormEps);
+    }
+    Tensor sink;
+    if (has_sink_) {
+      const double scale = 1.0 / std::sqrt(static_cast<double>(dim_));
+      sink = ops::affine(tape, ops::linear(tape, q, sink_->reshape({1, dim_})), scale, 0.0)
+                 .reshape({batch, length});
+    }
+    ops::PointerOptions options = pointer_;
+    options.segment = in.segment;
+    options.want_weights = in.want_argmax;
+    return ops::pointer(tape, q.reshape({batch, length, dim_}), k.reshape({batch, length, dim_}), sink,
+                        in.tokens, in.targets, options);
+  }
+
+  static Candidates find_candidates(Tape& tape, const HeadInput& in) {
+    const int64_t batch = in.tokens.dim(0), length = in.tokens.dim(1);
+    const std::vector<int32_t> tokens = to_host<int32_t>(tape.backend(), in.tokens);
+    std::vector<std::vector<int32_t>> distinct(batch);
+    Candidates out;
+    out.length = length;
+    for (int64_t b = 0; b < batch; ++b) {
+      std::vector<int32_t>& d = distinct[b];
+      d.assign(tokens.begin() + b * length, tokens.begin() + (b + 1) * length);
+      std::sort(d.begin(), d.end());
+      d.erase(std::unique(d.begin(), d.end()), d.end());
+      out.per_row = std::max<int64_t>(out.per_row, static_cast<int64_t>(d.size()));
+    }
+    out.ids.assign(batch * out.per_row, -1);
+    for (int64_t b = 0; b < batch; ++b)
+      std::copy(distinct[b].begin(), distinct[b].end(), out.ids.begin() + b * out.per_row);
+    return out;
+  }
+
+  // Fills copy_nll and the three argmax outputs on the host. Ties go to the smaller token.
+  template <class T>
+  void decide(Tape& tape, const HeadInput& in, const Candidates& candidates, const ops::LmHeadResult& lm,
+              int64_t fixed, const ops::PointerResult& pointer, HeadOutput& out) const {
+    const Backend& backend = tape.backend();
+    const int64_t labelled = static_cast<int64_t>(in.rows.size()), length = candidates.length;
+    const int64_t columns = fixed + candidates.per_row;
+    const auto tokens = to_host<int32_t>(backend, in.tokens);
+    const auto lm_argmax = to_host<int32_t>(backend, lm.argmax);
+    const auto lse = to_host<T>(backend, lm.lse), logits = to_host<T>(backend, lm.logits);
+    const auto weights = to_host<T>(backend, pointer.weights);
+    const auto gate = to_host<T>(backend, out.gate), sink = to_host<T>(backend, out.sink);
+    const auto log_copy = to_host<T>(backend, out.log_copy);
+    std::vector<int32_t> best(labelled), best_copy(labelled, -1);
+    std::vector<T> copy_nll(labelled);
+    std::unordered_map<int32_t, double> mass;  // of the pointer, by token
+
+    for (int64_t i = 0; i < labelled; ++i) {
+      const int64_t row = in.rows[i], b = row / length, t = row % length;
+      mass.clear();
+      double sources = 0.0;
+      for (int64_t j = 0; j <= t; ++j) {
+        const double w = static_cast<double>(weights[row * length + j]);
+        // Key j of the last position stands for a token beyond the sequence when shifted: never admissible.
+        if (w > 0) mass[tokens[b * length + j + pointer_.shift]] += w;
+        sources += w;
+      }
+      const double a = static_cast<double>(gate[i]);
+      const double lm_share = 1.0 - a + (drop_sink_ ? 0.0 : a * static_cast<double>(sink[i]));
+      // Of the tokens that are not in the context, only the LM head's own favourite can win; its logit is the
+      // row's shift, 0 here.
+      best[i] = lm_argmax[i];
+      double top = lm_share * std::exp(-static_cast<double>(lse[i]));
+      double top_copy = 0.0;
+      const int32_t* ids = candidates.of_row(row);
+      for (int64_t c = 0; c < candidates.per_row && ids[c] >= 0; ++c) {
+        const auto found = mass.find(ids[c]);
+        const double pi = found == mass.end() ? 0.0 : found->second;
+        const double p = lm_share * std::exp(static_cast<double>(logits[i * columns + fixed + c]) -
+                                             static_cast<double>(lse[i])) +
+                         a * pi;
+        if (p > top || (p == top && ids[c] < best[i])) {
+          top = p;
+          best[i] = ids[c];
+        }
+        if (pi > top_copy) {
+          top_copy = pi;
+          best_copy[i] = ids[c];
+        }
+      }
+      copy_nll[i] = sources > 0 ? static_cast<T>(std::log(sources) - static_cast<double>(log_copy[i]))
+                                : std::numeric_limits<T>::infinity();
+    }
+    out.lm_argmax = lm.argmax;
+    out.argmax = tape.constant(best, {labelled});
+    out.copy_argmax = tape.constant(best_copy, {labelled});
+    out.copy_nll = tape.constant(copy_nll, {labelled});
+  }
+
+  LmProjection lm_;
+  ops::PointerOptions pointer_;
+  bool slot_gate_, has_sink_, drop_sink_, qk_norm_;
+  int64_t dim_, width_;
+  double gate_floor_;
+  std::string detach_;
+  const Tensor *q_ = nullptr, *k_ = nullptr, *sink_ = nullptr, *q_gain_ = nullptr;
+  const Tensor *gate_ = nullptr, *gate_bias_ = nullptr;
+};
+
+}  // namespace
+
+HeadEntry copy_paste_head() {
+  return {"copy_paste", "LM head and a pointer over past positions, mixed by a <copy> gate (CPLM)", fields,
+          extra_rows, [](const HeadContext& context, const Settings& settings) -> std::unique_ptr<Head> {
+            return std::make_unique<CopyPaste>(context, settings);
+          }};
+}
+
+}  // namespace copylab::nn
