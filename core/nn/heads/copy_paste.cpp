@@ -1,5 +1,6 @@
 // The Copy-Paste head (CPLM, arXiv 2610.19247; author code as in papers §2.3): a pointer over past positions,
 // a <copy> gate and a sink, mixed with the LM head.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <unordered_map>
@@ -48,7 +49,7 @@ std::vector<Field> fields() {
       {"head.qk_norm", true, "RMSNorm on queries and keys, with a learned gain on queries"},
       {"head.dim", int64_t{0}, "width of queries and keys; 0 = D", 0, 1 << 20},
       {"head.window", int64_t{0}, "positions that the pointer sees; 0 = all", 0, 1 << 20},
-      {"head.gate_floor", 0.0, "least share offered to the pointer (variant I)", 0.0, 1.0},
+      {"head.gate_floor", 0.0, "least share offered to the pointer (variant I)", 0.0, 0.99},
       {"head.detach",
        std::string("none"),
        "path whose gradient does not reach the hidden states: queries, keys, both, the gate, or the LM head",
@@ -77,7 +78,7 @@ class CopyPaste : public Head {
         gate_floor_(settings.real("head.gate_floor")),
         detach_(settings.text("head.detach")) {
     pointer_.window = settings.integer("head.window");
-    pointer_.shift = settings.text("head.key_token") == "next" ? 1 : 0;
+    pointer_.next_token = settings.text("head.key_token") == "next";
     pointer_.copy_self = settings.flag("head.copy_self");
     pointer_.probe = "copy_head.weights";
     Parameters& p = context.parameters;
@@ -162,7 +163,7 @@ class CopyPaste : public Head {
     const int32_t* of_row(int64_t row) const { return ids.data() + row / length * per_row; }
   };
 
-  const Tensor detached(const Tensor& h, const char* path) const { return detach_ == path ? h.detach() : h; }
+  Tensor detached(const Tensor& h, const char* path) const { return detach_ == path ? h.detach() : h; }
 
   static Tensor column(Tape& tape, const Tensor& x, int64_t c) {
     const int64_t n = x.dim(0), columns = x.dim(1);
@@ -233,10 +234,9 @@ class CopyPaste : public Head {
       const int64_t row = in.rows[i], b = row / length, t = row % length;
       mass.clear();
       double sources = 0.0;
-      for (int64_t j = 0; j <= t; ++j) {
-        const double w = static_cast<double>(weights[row * length + j]);
-        // Key j of the last position stands for a token beyond the sequence when shifted: never admissible.
-        if (w > 0) mass[tokens[b * length + j + pointer_.shift]] += w;
+      for (int64_t p = 0; p <= t; ++p) {
+        const double w = static_cast<double>(weights[row * length + p]);
+        if (w > 0) mass[tokens[b * length + p]] += w;
         sources += w;
       }
       const double a = static_cast<double>(gate[i]);

@@ -1,0 +1,239 @@
+// Model: parameter counts, and heads whose probabilities over the whole vocabulary are taken one by one.
+#include "core/nn/model.h"
+
+#include <cmath>
+
+#include "tests/catch.h"
+
+using namespace copylab;
+
+namespace {
+
+// Defaults of model.* and of one head's fields, then `changes`.
+Settings settings_for(const std::string& head, const std::map<std::string, Value>& changes) {
+  Settings s;
+  for (const Field& field : nn::model_fields()) s.set(field.path, field.fallback);
+  s.set("head.kind", head);
+  for (const Field& field : nn::find_head(head).fields()) s.set(field.path, field.fallback);
+  for (const auto& [path, value] : changes) {
+    INFO(path);
+    REQUIRE(s.has(path));
+    s.set(path, value);
+  }
+  return s;
+}
+
+const std::map<std::string, Value> kTiny = {{"model.dim", int64_t{8}},
+                                            {"model.layers", int64_t{2}},
+                                            {"model.heads", int64_t{2}},
+                                            {"model.ffn", int64_t{12}}};
+
+constexpr int64_t kVocab = 7, kBatch = 2, kLength = 5;
+const std::vector<int32_t> kTokens = {3, 1, 3, 0, 1, 6, 6, 2, 6, 5};
+
+// Every quantity at every position when each position is asked for token `target`.
+struct Answers {
+  std::vector<double> nll, lm_nll, copy_nll, gate, sink;
+  std::vector<int32_t> argmax, lm_argmax, copy_argmax;
+};
+
+Answers ask(const nn::Model& model, const std::vector<int32_t>& targets) {
+  const Backend& cpu = cpu_backend();
+  Tape tape(cpu);
+  Tape::Options options;
+  options.record = options.training = false;
+  tape.begin(options);
+  nn::HeadInput in;
+  in.tokens = tape.constant(kTokens, {kBatch, kLength});
+  in.targets = tape.constant(targets, {kBatch, kLength});
+  in.want_argmax = true;
+  const nn::HeadOutput out = model.forward(tape, in);
+  Answers a;
+  a.nll = to_host<double>(cpu, out.nll);
+  a.lm_nll = to_host<double>(cpu, out.lm_nll);
+  a.argmax = to_host<int32_t>(cpu, out.argmax);
+  a.lm_argmax = to_host<int32_t>(cpu, out.lm_argmax);
+  if (out.gate) {
+    a.copy_nll = to_host<double>(cpu, out.copy_nll);
+    a.gate = to_host<double>(cpu, out.gate);
+    a.sink = to_host<double>(cpu, out.sink);
+    a.copy_argmax = to_host<int32_t>(cpu, out.copy_argmax);
+  }
+  return a;
+}
+
+std::vector<int32_t> everywhere(int32_t target) {
+  return std::vector<int32_t>(kTokens.size(), target);
+}
+
+std::unique_ptr<nn::Model> make(const std::string& head, std::map<std::string, Value> changes) {
+  changes.insert(kTiny.begin(), kTiny.end());
+  auto model =
+      std::make_unique<nn::Model>(cpu_backend(), DType::f64, settings_for(head, changes), kVocab, kLength);
+  model->initialise(11);
+  // Larger output weights than at initialisation: gates and pointers that are far from uniform.
+  for (const auto& entry : model->parameters().entries())
+    if (entry.decay)
+      for (int64_t i = 0; i < entry.tensor.size(); ++i) entry.tensor.data<double>()[i] *= 3.0;
+  return model;
+}
+
+}  // namespace
+
+TEST_CASE("shape-135M has SmolLM2-135M's number of parameters", "[model]") {
+  const Settings s = settings_for("vanilla", {{"model.shape", std::string("shape-135M")}});
+  const nn::Model model(cpu_backend(), DType::f32, s, 49152, 2048);
+  CHECK(model.parameters().count() == 134515008);
+  CHECK(model.parameters().find("blocks.29.attn.k.weight").shape == Shape{192, 576});
+}
+
+TEST_CASE("the copy head adds two D x D matrices, a row, a sink and a gain", "[model]") {
+  for (const char* shape : {"nano", "micro", "mini"}) {
+    const std::map<std::string, Value> changes = {{"model.shape", std::string(shape)}};
+    const nn::Model plain(cpu_backend(), DType::f32, settings_for("vanilla", changes), 1000, 64);
+    const nn::Model copy(cpu_backend(), DType::f32, settings_for("copy_paste", changes), 1000, 64);
+    const int64_t d = plain.dim();
+    CHECK(copy.parameters().count() - plain.parameters().count() == 2 * d * d + 2 * d + 1);
+  }
+}
+
+TEST_CASE("cache of the copy head follows the formula of papers §2.2", "[model]") {
+  // 24 layers of full multi-head attention at T = 16 w: full against sliding with copy keys is 12.0.
+  const std::map<std::string, Value> wide = {
+      {"model.dim", int64_t{64}}, {"model.layers", int64_t{24}}, {"model.heads", int64_t{4}}};
+  auto sliding = wide;
+  sliding["model.backbone"] = std::string("sliding");
+  sliding["model.window"] = int64_t{16};
+  const nn::Model full(cpu_backend(), DType::f32, settings_for("vanilla", wide), 100, 256);
+  const nn::Model copy(cpu_backend(), DType::f32, settings_for("copy_paste", sliding), 100, 256);
+  CHECK(static_cast<double>(full.cache_bytes(256)) / static_cast<double>(copy.cache_bytes(256)) == 12.0);
+}
+
+TEST_CASE("heads refuse shapes that do not fit, by name", "[model]") {
+  CHECK_THROWS_WITH(
+      nn::Model(cpu_backend(), DType::f32,
+                settings_for("vanilla", {{"model.dim", int64_t{64}}, {"model.heads", int64_t{5}}}), 10, 8),
+      "[transformer] model.heads = 5 must divide model.dim = 64 into heads of even width");
+  CHECK_THROWS_WITH(
+      nn::Model(cpu_backend(), DType::f32, settings_for("vanilla", {{"head.rank", int64_t{4}}}), 10, 8),
+      "[head] head.rank = 4 needs model.tied = false");
+}
+
+TEST_CASE("probabilities over the vocabulary: sum, argmax and modes", "[model][heads]") {
+  struct Case {
+    const char* name;
+    std::string head;
+    std::map<std::string, Value> changes;
+    bool proper;  // sums to one
+  };
+  const std::string slot = "slot", sigmoid = "sigmoid";
+  const Case cases[] = {
+      {"vanilla", "vanilla", {}, true},
+      {"vanilla untied", "vanilla", {{"model.tied", false}}, true},
+      {"vanilla rank 3", "vanilla", {{"model.tied", false}, {"head.rank", int64_t{3}}}, true},
+      {"vanilla backward rank 3", "vanilla", {{"head.backward_rank", int64_t{3}}}, true},
+      {"A", "copy_paste", {}, true},
+      {"A untied", "copy_paste", {{"model.tied", false}}, true},
+      {"A without self", "copy_paste", {{"head.copy_self", false}}, true},
+      {"A next", "copy_paste", {{"head.key_token", std::string("next")}}, true},
+      {"A next without self",
+       "copy_paste",
+       {{"head.key_token", std::string("next")}, {"head.copy_self", false}},
+       true},
+      {"A without norm", "copy_paste", {{"head.qk_norm", false}}, true},
+      {"A narrow", "copy_paste", {{"head.dim", int64_t{4}}}, true},
+      {"A window", "copy_paste", {{"head.window", int64_t{2}}}, true},
+      {"A gate cut", "copy_paste", {{"head.detach", std::string("gate")}}, true},
+      {"A LM cut", "copy_paste", {{"head.detach", std::string("lm")}}, true},
+      {"B", "copy_paste", {{"head.sink", std::string("dropped")}}, false},
+      {"F", "copy_paste", {{"head.sink", std::string("off")}}, true},
+      {"F without self", "copy_paste", {{"head.sink", std::string("off")}, {"head.copy_self", false}}, true},
+      {"G", "copy_paste", {{"head.gate", sigmoid}}, true},
+      {"F and G", "copy_paste", {{"head.gate", sigmoid}, {"head.sink", std::string("off")}}, true},
+      {"I", "copy_paste", {{"head.gate_floor", 0.3}}, true},
+      {"hybrid backbone",
+       "copy_paste",
+       {{"model.backbone", std::string("hybrid")}, {"model.window", int64_t{2}}},
+       true},
+  };
+  for (const Case& c : cases) {
+    DYNAMIC_SECTION(c.name) {
+      const auto model = make(c.head, c.changes);
+      const size_t n = kTokens.size();
+      std::vector<double> sum(n, 0), lm_sum(n, 0), copy_sum(n, 0), top(n, -1), lm_top(n, -1), copy_top(n, 0);
+      std::vector<int32_t> best(n), lm_best(n), copy_best(n, -1);
+      Answers a;
+      for (int32_t v = 0; v < kVocab; ++v) {
+        a = ask(*model, everywhere(v));
+        REQUIRE(a.nll.size() == n);
+        for (size_t i = 0; i < n; ++i) {
+          const double p = std::exp(-a.nll[i]), lm = std::exp(-a.lm_nll[i]);
+          sum[i] += p;
+          lm_sum[i] += lm;
+          if (p > top[i]) top[i] = p, best[i] = v;
+          if (lm > lm_top[i]) lm_top[i] = lm, lm_best[i] = v;
+          if (a.copy_nll.empty()) continue;
+          const double copy = std::exp(-a.copy_nll[i]);
+          copy_sum[i] += copy;
+          if (copy > copy_top[i]) copy_top[i] = copy, copy_best[i] = v;
+        }
+      }
+      for (size_t i = 0; i < n; ++i) {
+        INFO("position " << i);
+        const double lost = c.proper ? 0.0 : a.gate[i] * a.sink[i];
+        CHECK(sum[i] == Approx(1.0 - lost).epsilon(1e-10));
+        CHECK(lm_sum[i] == Approx(1.0).epsilon(1e-10));
+        CHECK(a.argmax[i] == best[i]);
+        CHECK(a.lm_argmax[i] == lm_best[i]);
+        if (a.copy_nll.empty()) continue;
+        CHECK(a.copy_argmax[i] == copy_best[i]);
+        CHECK(copy_sum[i] == Approx(copy_best[i] < 0 ? 0.0 : 1.0).epsilon(1e-10));
+      }
+      if (!c.proper) CHECK(sum[1] < 1.0 - 1e-6);
+    }
+  }
+}
+
+TEST_CASE("unlabelled positions are left out, in order", "[model][heads]") {
+  for (const char* head : {"vanilla", "copy_paste"}) {
+    const auto model = make(head, {});
+    std::vector<int32_t> targets = {1, -1, 2, -1, -1, 5, 5, -1, 0, 6};
+    const Answers some = ask(*model, targets);
+    std::vector<int32_t> all = targets;
+    for (int32_t& t : all) t = std::max(t, 0);
+    const Answers full = ask(*model, all);
+    std::vector<double> expected;
+    for (size_t i = 0; i < targets.size(); ++i)
+      if (targets[i] >= 0) expected.push_back(full.nll[i]);
+    REQUIRE(some.nll.size() == expected.size());
+    for (size_t i = 0; i < expected.size(); ++i) CHECK(some.nll[i] == Approx(expected[i]).epsilon(1e-12));
+  }
+}
+
+TEST_CASE("a target outside of the vocabulary is an error that names it", "[model]") {
+  const auto model = make("vanilla", {});
+  CHECK_THROWS_WITH(ask(*model, everywhere(7)),
+                    "[model] target 7 at position 0 is outside of the vocabulary of 7");
+}
+
+TEST_CASE("the loss at initialisation is near log V + 1/2", "[model]") {
+  // Normed states and rows of standard deviation 1/sqrt(D) give logits of unit variance.
+  const Settings s = settings_for("vanilla", {{"model.tied", false}});
+  nn::Model model(cpu_backend(), DType::f32, s, 5000, 16);
+  model.initialise(1);
+  Tape tape(cpu_backend());
+  tape.begin({});
+  std::vector<int32_t> tokens(64), targets(64);
+  const Random random(5, "tokens");
+  for (int i = 0; i < 64; ++i) {
+    tokens[i] = static_cast<int32_t>(random.below(i, 5000));
+    targets[i] = static_cast<int32_t>(random.below(1000 + i, 5000));
+  }
+  nn::HeadInput in;
+  in.tokens = tape.constant(tokens, {4, 16});
+  in.targets = tape.constant(targets, {4, 16});
+  const auto nll = to_host<float>(cpu_backend(), model.forward(tape, in).nll);
+  double mean = 0;
+  for (float x : nll) mean += x / 64.0;
+  CHECK(mean == Approx(std::log(5000.0) + 0.5).margin(0.6));
+}
