@@ -11,6 +11,17 @@ std::vector<Field> model_fields() {
   return fields;
 }
 
+std::vector<std::pair<std::string, std::vector<std::pair<std::string, Value>>>> model_presets() {
+  std::vector<std::pair<std::string, std::vector<std::pair<std::string, Value>>>> out;
+  for (const TransformerPreset& p : transformer_presets())
+    out.push_back({p.name,
+                   {{"model.dim", p.dim},
+                    {"model.layers", p.layers},
+                    {"model.heads", p.heads},
+                    {"model.kv_heads", p.kv_heads}}});
+  return out;
+}
+
 Model::Model(const Backend& backend, DType dtype, const Settings& settings, int64_t vocab, int64_t max_length)
     : parameters_(backend, dtype), vocab_(vocab) {
   const TransformerOptions options = transformer_options(settings);

@@ -7,8 +7,10 @@
 
 namespace copylab::nn {
 
-// Settings "model.…" besides those of heads.
+// Settings "model.…".
 std::vector<Field> model_fields();
+// What each model.preset sets: its name, then paths and values.
+std::vector<std::pair<std::string, std::vector<std::pair<std::string, Value>>>> model_presets();
 
 class Backbone;
 

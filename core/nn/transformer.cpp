@@ -16,32 +16,32 @@
 namespace copylab::nn {
 namespace {
 
-// Papers L.0. ffn: 8/3 of the width, rounded up to a multiple of 32 (576 -> 1536 as in SmolLM2).
-struct NamedShape {
-  const char* name;
-  int64_t dim, layers, heads, kv_heads;
-};
-constexpr NamedShape kShapes[] = {
-    {"nano", 64, 4, 4, 4}, {"micro", 128, 6, 4, 4}, {"mini", 256, 8, 8, 8}, {"shape-135M", 576, 30, 9, 3}};
-
+// 8/3 of the width, rounded up to a multiple of 32: 576 -> 1536 as in SmolLM2.
 int64_t default_ffn(int64_t dim) {
   return (8 * dim / 3 + 31) / 32 * 32;
 }
 
 }  // namespace
 
+const std::vector<TransformerPreset>& transformer_presets() {
+  static const std::vector<TransformerPreset> presets = {
+      {"nano", 64, 4, 4, 4}, {"micro", 128, 6, 4, 4}, {"mini", 256, 8, 8, 8}, {"shape-135M", 576, 30, 9, 3}};
+  return presets;
+}
+
 std::vector<Field> transformer_fields() {
   std::vector<std::string> names;
-  for (const NamedShape& shape : kShapes) names.push_back(shape.name);
+  for (const TransformerPreset& preset : transformer_presets()) names.push_back(preset.name);
+  const TransformerPreset& nano = transformer_presets().front();
   constexpr double kMany = 1 << 20;
   return {
-      {"model.shape", std::string("nano"), "named shape; the fields below override it where they are not 0",
-       0, 0, names},
-      {"model.dim", int64_t{0}, "width D; 0 = as the shape says", 0, kMany},
-      {"model.layers", int64_t{0}, "blocks; 0 = as the shape says", 0, 4096},
-      {"model.heads", int64_t{0}, "query heads; 0 = as the shape says", 0, 4096},
-      {"model.kv_heads", int64_t{0}, "key/value heads; 0 = as the shape says, or model.heads if that is set",
-       0, 4096},
+      {"model.preset", std::string(nano.name),
+       "named shape: the defaults of model.dim, model.layers, model.heads and model.kv_heads", 0, 0, names},
+      {"model.dim", nano.dim, "width D", 2, kMany},
+      {"model.layers", nano.layers, "blocks", 1, 4096},
+      {"model.heads", nano.heads, "query heads", 1, 4096},
+      {"model.kv_heads", nano.kv_heads, "key/value heads, each shared by heads/kv_heads query heads", 1,
+       4096},
       {"model.ffn", int64_t{0}, "inner width of the SwiGLU; 0 = 8/3 of the width, rounded up to 32", 0,
        kMany},
       {"model.backbone",
@@ -61,20 +61,12 @@ std::vector<Field> transformer_fields() {
 
 TransformerOptions transformer_options(const Settings& settings) {
   TransformerOptions options{};
-  const std::string& name = settings.text("model.shape");
-  const auto* named = std::find_if(std::begin(kShapes), std::end(kShapes),
-                                   [&](const NamedShape& shape) { return name == shape.name; });
-  expect(named != std::end(kShapes), "transformer", "no shape is named {}", name);
-  const auto pick = [&](const char* path, int64_t from_shape) {
-    const int64_t value = settings.integer(path);
-    return value ? value : from_shape;
-  };
   TransformerShape& s = options.shape;
-  s.dim = pick("model.dim", named->dim);
-  s.layers = pick("model.layers", named->layers);
-  s.heads = pick("model.heads", named->heads);
-  s.kv_heads = pick("model.kv_heads", settings.integer("model.heads") ? s.heads : named->kv_heads);
-  s.ffn = pick("model.ffn", default_ffn(s.dim));
+  s.dim = settings.integer("model.dim");
+  s.layers = settings.integer("model.layers");
+  s.heads = settings.integer("model.heads");
+  s.kv_heads = settings.integer("model.kv_heads");
+  s.ffn = settings.integer("model.ffn") ? settings.integer("model.ffn") : default_ffn(s.dim);
   expect(s.dim % (2 * s.heads) == 0, "transformer",
          "model.heads = {} must divide model.dim = {} into heads of even width", s.heads, s.dim);
   expect(s.heads % s.kv_heads == 0, "transformer", "model.kv_heads = {} must divide model.heads = {}",
@@ -94,8 +86,9 @@ TransformerOptions transformer_options(const Settings& settings) {
 
 Transformer::Transformer(Parameters& parameters, const TransformerOptions& options, int64_t embedding_rows,
                          int64_t max_length)
-    : options_(options), rope_(parameters.backend(), parameters.dtype(), options.shape.dim / options.shape.heads, options.rope_theta,
-            max_length) {
+    : options_(options),
+      rope_(parameters.backend(), parameters.dtype(), options.shape.dim / options.shape.heads,
+            options.rope_theta, max_length) {
   const auto& [dim, layers, heads, kv_heads, ffn] = options_.shape;
   const int64_t kv_dim = dim / heads * kv_heads;
   const Init in = Init::normal(options_.init_std);

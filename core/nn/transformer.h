@@ -28,6 +28,13 @@ struct TransformerOptions {
   double dropout;   // on the outputs of attention and feed-forward
 };
 
+// The shapes of papers L.0; shape-135M is that of SmolLM2-135M.
+struct TransformerPreset {
+  const char* name;
+  int64_t dim, layers, heads, kv_heads;
+};
+const std::vector<TransformerPreset>& transformer_presets();
+
 std::vector<Field> transformer_fields();
 // Reads "model.…"; throws Error where heads do not divide the width or groups do not divide the heads.
 TransformerOptions transformer_options(const Settings& settings);

@@ -41,6 +41,7 @@ Catalogue make_installed() {
   append(catalogue.common, run_fields());
   append(catalogue.common, train_fields());
   append(catalogue.common, nn::model_fields());
+  for (const auto& [name, values] : nn::model_presets()) catalogue.presets[name] = values;
   for (const TaskEntry& entry : task_registry()) {
     catalogue.tasks.push_back({entry.name, entry.doc, entry.version, entry.fields()});
   }

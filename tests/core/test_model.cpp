@@ -13,6 +13,10 @@ namespace {
 Settings settings_for(const std::string& head, const std::map<std::string, Value>& changes) {
   Settings s;
   for (const Field& field : nn::model_fields()) s.set(field.path, field.fallback);
+  const auto preset = changes.find("model.preset");
+  for (const auto& [name, values] : nn::model_presets())
+    if (preset != changes.end() && std::get<std::string>(preset->second) == name)
+      for (const auto& [path, value] : values) s.set(path, value);
   s.set("head.kind", head);
   for (const Field& field : nn::find_head(head).fields()) s.set(field.path, field.fallback);
   for (const auto& [path, value] : changes) {
@@ -26,6 +30,7 @@ Settings settings_for(const std::string& head, const std::map<std::string, Value
 const std::map<std::string, Value> kTiny = {{"model.dim", int64_t{8}},
                                             {"model.layers", int64_t{2}},
                                             {"model.heads", int64_t{2}},
+                                            {"model.kv_heads", int64_t{2}},
                                             {"model.ffn", int64_t{12}}};
 
 constexpr int64_t kVocab = 7, kBatch = 2, kLength = 5;
@@ -81,7 +86,7 @@ std::unique_ptr<nn::Model> make(const std::string& head, std::map<std::string, V
 }  // namespace
 
 TEST_CASE("shape-135M has SmolLM2-135M's number of parameters", "[model]") {
-  const Settings s = settings_for("vanilla", {{"model.shape", std::string("shape-135M")}});
+  const Settings s = settings_for("vanilla", {{"model.preset", std::string("shape-135M")}});
   const nn::Model model(cpu_backend(), DType::f32, s, 49152, 2048);
   CHECK(model.parameters().count() == 134515008);
   CHECK(model.parameters().find("blocks.29.attn.k.weight").shape == Shape{192, 576});
@@ -89,7 +94,7 @@ TEST_CASE("shape-135M has SmolLM2-135M's number of parameters", "[model]") {
 
 TEST_CASE("the copy head adds two D x D matrices, a row, a sink and a gain", "[model]") {
   for (const char* shape : {"nano", "micro", "mini"}) {
-    const std::map<std::string, Value> changes = {{"model.shape", std::string(shape)}};
+    const std::map<std::string, Value> changes = {{"model.preset", std::string(shape)}};
     const nn::Model plain(cpu_backend(), DType::f32, settings_for("vanilla", changes), 1000, 64);
     const nn::Model copy(cpu_backend(), DType::f32, settings_for("copy_paste", changes), 1000, 64);
     const int64_t d = plain.dim();
