@@ -12,7 +12,7 @@ LmHeadResult lm_head(Tape& tape, const Tensor& h, const Tensor& w, const Tensor&
   expect(columns.shape().rank() == 2 && columns.dim(0) == h.dim(0) && columns.dtype() == DType::i32,
          "lm_head", "columns ({}, K) int32 expected: got {} {}", h.dim(0), columns.shape().str(),
          name_of(columns.dtype()));
-  expect(vocab >= 1 && vocab <= w.dim(0), "lm_head", "vocab in 1..{} (rows of w) expected: got {}", w.dim(0),
+  expect(vocab >= 0 && vocab <= w.dim(0), "lm_head", "vocab in 0..{} (rows of w) expected: got {}", w.dim(0),
          vocab);
   expect(!excluded || (excluded.shape() == Shape{vocab} && excluded.dtype() == DType::u8), "lm_head",
          "excluded ({},) uint8 expected: got {}", vocab, excluded ? excluded.shape().str() : "");
