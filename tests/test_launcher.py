@@ -167,5 +167,6 @@ def test_a_filter_runs_only_the_tests_it_names(checkout):
 
 def test_figures_need_no_build(checkout):
     checkout.script("python", "#!/bin/sh\n[ \"$1\" = -c ] && exit 0\necho \"python $*\"\n")
-    assert checkout.run("figures", "spamlang").stdout == "python -m copylab_plots figures spamlang\n"
+    expected = f"python -m copylab_plots figures --from {checkout.top}/results spamlang\n"
+    assert checkout.run("figures", "spamlang").stdout == expected
     assert not checkout.log()

@@ -43,6 +43,7 @@ def write_sweep(path: Path, columns: dict, **attributes: str) -> None:
         file.attrs.update({"title": "", "command": "", "select_over": "", **attributes})
         for name, values in columns.items():
             text = isinstance(values[0], str)
+            values = [np.uint8(v) if isinstance(v, bool) else v for v in values]
             file.create_dataset(f"cells/{name}", data=values, dtype=h5py.string_dtype() if text else None)
 
 

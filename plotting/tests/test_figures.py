@@ -94,7 +94,7 @@ def test_one_seed_is_said_and_has_no_band(tmp_path):
 def test_a_missing_cell_is_an_error_that_names_it(tmp_path, capsys):
     synthetic.spamlang_quick(tmp_path, absent={("copy_paste", True, 4096, 2)})
     assert main(["figures", "spamlang", "--from", str(tmp_path)]) == 1
-    assert "missing: copy_paste, model.tied = True, task.vocab = 4096, train.lr = 0.003, seed 2" in capsys.readouterr().err
+    assert "missing: copy_paste, model.tied = 1, task.vocab = 4096, train.lr = 0.003, seed 2" in capsys.readouterr().err
     assert not list(tmp_path.glob("**/*.png"))
 
 

@@ -41,7 +41,7 @@ def test_unfinished_cells_are_named(results):
     sweep = load_sweep(results, "spamlang", "quick")
     with pytest.raises(ResultsError) as error:
         sweep.require(sweep.select("best"))
-    assert "missing: vanilla, model.tied = False, task.vocab = 1024, train.lr = 0.003, seed 2" in str(error.value)
+    assert "missing: vanilla, model.tied = 0, task.vocab = 1024, train.lr = 0.003, seed 2" in str(error.value)
     assert str(error.value).count("\n") == 1
 
 
