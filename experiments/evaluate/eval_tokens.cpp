@@ -1,0 +1,127 @@
+// Per-position results: a forward pass per sequence, labelled positions put back in their places.
+#include "experiments/evaluate/eval_tokens.h"
+
+#include <omp.h>
+
+#include <cmath>
+#include <map>
+
+#include "core/io/hdf5.h"
+#include "experiments/evaluate/loaded_run.h"
+#include "experiments/train/trainer.h"
+
+namespace copylab {
+namespace {
+
+std::vector<int32_t> read_ids(const h5::File& file, const std::string& name, int64_t vocab, bool labels) {
+  const std::vector<int64_t> ids = file.read<int64_t>(name).values;
+  for (int64_t id : ids)
+    expect(id < vocab && (labels || id >= 0), "eval", "{}: {} holds {}, outside of the vocabulary of {}",
+           file.path().string(), name, id, vocab);
+  return {ids.begin(), ids.end()};
+}
+
+Batch read_batch(const std::filesystem::path& path, const Task& task) {
+  const h5::File file = h5::File::open(path);
+  const h5::Extent shape = file.shape("tokens");
+  expect(shape.size() == 2, "eval", "{}: tokens must have two axes (sequence, position): got {}",
+         path.string(), shape.size());
+  expect(shape[1] >= 1 && shape[1] <= task.length(), "eval",
+         "{}: sequences of at most {} tokens expected, as in training: got {}", path.string(), task.length(),
+         shape[1]);
+  Batch batch;
+  batch.rows = shape[0];
+  batch.length = shape[1];
+  batch.tokens = read_ids(file, "tokens", task.vocab(), false);
+  if (file.has("targets")) {
+    expect(file.shape("targets") == shape, "eval", "{}: targets must have the shape of tokens",
+           path.string());
+    batch.targets = read_ids(file, "targets", task.vocab(), true);
+  } else {
+    batch.targets.assign(batch.tokens.size(), -1);
+    for (int64_t i = 0; i < batch.rows * batch.length; ++i)
+      if ((i + 1) % batch.length != 0) batch.targets[i] = batch.tokens[i + 1];
+  }
+  return batch;
+}
+
+// Arrays (B, T) by name that outputs of single sequences are put into.
+class PositionArrays {
+ public:
+  PositionArrays(const Backend& backend, int64_t size) : backend_(backend), size_(size) {}
+
+  void put_reals(const std::string& name, const Tensor& values, const std::vector<int64_t>& places) {
+    if (!values) return;
+    auto& to = reals_.try_emplace(name, size_, std::nan("")).first->second;
+    const auto host = to_host<float>(backend_, values);
+    for (size_t i = 0; i < places.size(); ++i) to[places[i]] = static_cast<double>(host[i]);
+  }
+  void put_ids(const std::string& name, const Tensor& values, const std::vector<int64_t>& places) {
+    if (!values) return;
+    auto& to = ids_.try_emplace(name, size_, -1).first->second;
+    const auto host = to_host<int32_t>(backend_, values);
+    for (size_t i = 0; i < places.size(); ++i) to[places[i]] = host[i];
+  }
+  void write(h5::File& file, const h5::Extent& shape) const {
+    const std::vector<std::string> dims = {"sequence", "position"};
+    for (const auto& [name, values] : reals_) file.write<double>(name, values, shape, dims);
+    for (const auto& [name, values] : ids_) file.write<int32_t>(name, values, shape, dims);
+  }
+
+ private:
+  const Backend& backend_;
+  size_t size_;
+  std::map<std::string, std::vector<double>> reals_;
+  std::map<std::string, std::vector<int32_t>> ids_;
+};
+
+}  // namespace
+
+void eval_tokens(const std::filesystem::path& folder, const std::filesystem::path& tokens,
+                 const std::filesystem::path& out) {
+  const LoadedRun run = load_run(folder);
+  const Batch all = read_batch(tokens, *run.task);
+  const Backend& backend = run.model->parameters().backend();
+  PositionArrays arrays(backend, all.rows * all.length);
+  Tape tape(backend);
+  for (int64_t row = 0; row < all.rows; ++row) {
+    const auto slice = [&](const std::vector<int32_t>& from) {
+      return std::vector<int32_t>(from.begin() + row * all.length, from.begin() + (row + 1) * all.length);
+    };
+    Batch one;
+    one.rows = 1;
+    one.length = all.length;
+    one.tokens = slice(all.tokens);
+    one.targets = slice(all.targets);
+    std::vector<int64_t> places;  // labelled positions
+    for (int64_t t = 0; t < all.length; ++t)
+      if (one.targets[t] >= 0) places.push_back(row * all.length + t);
+    if (places.empty()) continue;
+    Tape::Options options;
+    options.record = false;
+    options.training = false;
+    tape.begin(options);
+    nn::HeadInput in = head_input(tape, one);
+    in.want_argmax = true;
+    const nn::HeadOutput result = run.model->forward(tape, in);
+    arrays.put_reals("nll", result.nll, places);
+    arrays.put_ids("argmax", result.argmax, places);
+    if (!result.gate) continue;
+    arrays.put_reals("no_copy_nll", result.lm_nll, places);
+    arrays.put_ids("no_copy_argmax", result.lm_argmax, places);
+    arrays.put_reals("force_copy_nll", result.copy_nll, places);
+    arrays.put_ids("force_copy_argmax", result.copy_argmax, places);
+    arrays.put_reals("gate", result.gate, places);
+    arrays.put_reals("sink", result.sink, places);
+  }
+  h5::write_file(out, [&](h5::File& file) {
+    const h5::Extent shape{all.rows, all.length};
+    file.write<int32_t>("tokens", all.tokens, shape, {"sequence", "position"});
+    file.write<int32_t>("targets", all.targets, shape, {"sequence", "position"});
+    arrays.write(file, shape);
+    file.set_attribute("/", "run", folder.filename().string());
+    file.set_attribute("/", "step", run.step);
+  });
+}
+
+}  // namespace copylab

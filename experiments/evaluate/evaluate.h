@@ -1,0 +1,45 @@
+// Evaluation: loss and accuracy of a model on sequences of a task, in each inference mode of its head.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "core/nn/model.h"
+#include "experiments/measures/measure.h"
+#include "tasks/task.h"
+
+namespace copylab {
+
+struct ModeSums {
+  int64_t correct = 0;  // labels that are the most probable token
+  double nll = 0;       // over the labels where it is finite
+};
+
+// Sums over labelled positions: counts as integers, the rest in double in the order of the sequences, divided
+// once. Batching can change no more than the last bits of a single position's -log p.
+struct Evaluation {
+  int64_t labels = 0;
+  ModeSums natural, no_copy, force_copy;
+  bool pointer = false;   // the head has one: no_copy, force_copy, gate and sink mean something
+  int64_t reachable = 0;  // labels with a finite force_copy loss: the target is among the positions
+  double gate = 0, sink = 0;
+  std::vector<int64_t> slice_labels, slice_correct;  // by slice of the task
+  std::vector<double> slice_nll;
+
+  double loss() const { return natural.nll / static_cast<double>(labels); }
+  double accuracy() const { return static_cast<double>(natural.correct) / static_cast<double>(labels); }
+};
+
+// Sequences 0..sequences-1 of the split, `batch` at a time. `between` runs between batches and may throw.
+Evaluation evaluate(const nn::Model& model, const Task& task, Split split, uint64_t seed, int64_t sequences,
+                    int64_t batch, const std::function<void()>& between = {});
+
+// As named arrays of /eval/test: loss, accuracy, …_by_slice, and for a pointer no_copy_loss, gate, … With the
+// task's ceiling and chance, and its facts about `training_sequences` as budget_<name>.
+MeasureOutput describe(const Evaluation& evaluation, const Task& task, int64_t training_sequences);
+
+// Sequences first..first+count-1 of a split as one batch.
+Batch sequences_of(const Task& task, Split split, uint64_t seed, int64_t first, int64_t count);
+
+}  // namespace copylab

@@ -1,0 +1,61 @@
+// Measures on trained models.
+#include "experiments/evaluate/measure_run.h"
+
+#include "experiments/config/error.h"
+#include "experiments/config/resolve.h"
+#include "experiments/evaluate/loaded_run.h"
+#include "experiments/store/lock.h"
+#include "experiments/store/metrics.h"
+#include "experiments/store/run_folder.h"
+
+#include <yaml-cpp/yaml.h>
+
+namespace copylab {
+
+MeasureOutput run_measure(const std::string& name, const Settings& settings, const Task& task,
+                          nn::Model& model, nn::Model* initial) {
+  MeasureOutput out;
+  const MeasureInput in{model,
+                        initial,
+                        task,
+                        settings,
+                        model.parameters().backend(),
+                        static_cast<uint64_t>(settings.integer("train.seed"))};
+  find_measure(name).run(in, out);
+  return out;
+}
+
+MeasureOutput measure_run(const std::filesystem::path& path, const std::string& name,
+                          const std::vector<RawConfig::Entry>& changes) {
+  find_measure(name);
+  const RunFolder folder{path};
+  const RunLock lock(path);
+  expect(folder.trained(), "measure", "{}: the run has not been trained to its end", path.string());
+  const std::string prefix = "measure." + name + ".";
+  RawConfig chosen;
+  chosen.set("run.measures", RawValue{.text = name});
+  for (const RawConfig::Entry& change : changes) {
+    if (change.key.rfind(prefix, 0) != 0 && change.key != "train.threads")
+      throw ConfigError(
+          fmt::format("{}: expected a setting of the measure ({}…), got one of the run", change.key, prefix));
+    chosen.set(change.key, change.value);
+  }
+  RawConfig config = flatten(load_yaml(folder.config()), folder.config().string());
+  std::erase_if(config.entries, [](const RawConfig::Entry& entry) {
+    return entry.key == "run.measures" || entry.key.rfind("measure.", 0) == 0;
+  });
+  const Settings settings = resolve(Catalogue::installed(), {config, chosen});
+
+  LoadedRun run = load_run(path);
+  const auto initial = initial_model(run.settings, *run.task, run.model->parameters().backend(), path, {});
+  MeasureOutput output = run_measure(name, settings, *run.task, *run.model, initial.get());
+  Metrics metrics = read_metrics(folder.metrics());
+  metrics.settings = run.settings;
+  metrics.results[name] = {output, measure_settings(settings, name)};
+  write_metrics(folder.metrics(), metrics);
+  folder.write_done();
+  folder.append_log("measured " + name);
+  return output;
+}
+
+}  // namespace copylab

@@ -1,0 +1,25 @@
+// Measures on trained models: one that a worker has in memory, or a run's folder.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "core/nn/model.h"
+#include "core/settings.h"
+#include "experiments/config/raw.h"
+#include "experiments/measures/measure.h"
+#include "tasks/task.h"
+
+namespace copylab {
+
+// `initial` may be null; `settings` hold measure.<name>.….
+MeasureOutput run_measure(const std::string& name, const Settings& settings, const Task& task,
+                          nn::Model& model, nn::Model* initial);
+
+// Measures a finished run and stores the result under /eval/<name>/ of its metrics file, in place of an
+// earlier one. `changes` may set measure.<name>.… and train.threads; anything else throws ConfigError.
+MeasureOutput measure_run(const std::filesystem::path& folder, const std::string& name,
+                          const std::vector<RawConfig::Entry>& changes);
+
+}  // namespace copylab

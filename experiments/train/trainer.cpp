@@ -1,0 +1,84 @@
+// Trainer: forward, backward, clip, step.
+#include "experiments/train/trainer.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "core/ops/reduce.h"
+
+namespace copylab {
+
+nn::HeadInput head_input(Tape& tape, const Batch& batch) {
+  const Shape shape{batch.rows, batch.length};
+  nn::HeadInput in;
+  in.tokens = tape.constant(batch.tokens, shape);
+  in.targets = tape.constant(batch.targets, shape);
+  if (!batch.segment.empty()) in.segment = tape.constant(batch.segment, shape);
+  return in;
+}
+
+Trainer::Trainer(const Task& task, nn::Model& model, const TrainPlan& plan, uint64_t seed)
+    : task_(task),
+      model_(model),
+      plan_(plan),
+      seed_(seed),
+      optimizer_(model.parameters(), plan.optimizer),
+      tape_(model.parameters().backend()) {}
+
+Trainer::Update Trainer::update() {
+  std::vector<Batch> batches;
+  for (int64_t i = 0; i < plan_.accumulate; ++i)
+    batches.push_back(task_.batch(Split::train, seed_, step_ * plan_.accumulate + i, plan_.batch));
+
+  Update result;
+  result.loss = accumulate_gradient(batches, false);
+  if (!std::isfinite(result.loss)) explain_non_finite(batches, "loss");
+  result.grad_norm = optim::gradient_norm(model_.parameters());
+  if (!std::isfinite(result.grad_norm)) explain_non_finite(batches, "gradient");
+  result.lr = plan_.schedule.at(step_) * plateau_.factor;
+  optimizer_.step(result.lr, optim::clip_scale(result.grad_norm, plan_.clip));
+  ++step_;
+  return result;
+}
+
+double Trainer::accumulate_gradient(const std::vector<Batch>& batches, bool check_finite) {
+  const auto labels_of = [](const Batch& batch) {
+    return std::count_if(batch.targets.begin(), batch.targets.end(), [](int32_t t) { return t >= 0; });
+  };
+  int64_t labels = 0;
+  for (const Batch& batch : batches) labels += labels_of(batch);
+  expect(labels > 0, "train", "step {}: no position of the batch has a label", step_ + 1);
+
+  double loss = 0.0;
+  for (size_t i = 0; i < batches.size(); ++i) {
+    if (labels_of(batches[i]) == 0) continue;
+    Tape::Options options;
+    options.check_finite = check_finite;
+    options.seed = seed_;
+    options.step = static_cast<uint64_t>(step_ * plan_.accumulate) + i;
+    tape_.begin(options);
+    const nn::HeadOutput out = model_.forward(tape_, head_input(tape_, batches[i]));
+    const Tensor sum = ops::weighted_sum(tape_, out.nll);
+    dispatch_float(out.nll.dtype(), "train", [&](auto tag) {
+      using T = decltype(tag);
+      for (T nll : to_host<T>(tape_.backend(), out.nll)) loss += static_cast<double>(nll);
+    });
+    tape_.backward(sum, 1.0 / static_cast<double>(labels));
+  }
+  return loss / static_cast<double>(labels);
+}
+
+void Trainer::explain_non_finite(const std::vector<Batch>& batches, const std::string& symptom) {
+  model_.parameters().zero_grad();
+  std::string op = "gradient_norm", detail = "every op's numbers are finite, but their norm is not";
+  try {
+    accumulate_gradient(batches, true);
+  } catch (const NonFiniteError& error) {
+    op = error.op();
+    detail = error.what();
+  }
+  model_.parameters().zero_grad();
+  throw NonFiniteError(op, fmt::format("step {}: NaN or Inf in the {}: {}", step_ + 1, symptom, detail));
+}
+
+}  // namespace copylab
