@@ -33,7 +33,9 @@ MeasureOutput measure_run(const std::filesystem::path& path, const std::string& 
   expect(folder.trained(), "measure", "{}: the run has not been trained to its end", path.string());
   const std::string prefix = "measure." + name + ".";
   RawConfig chosen;
-  chosen.set("run.measures", RawValue{.text = name});
+  RawValue only;
+  only.text = name;
+  chosen.set("run.measures", only);
   for (const RawConfig::Entry& change : changes) {
     if (change.key.rfind(prefix, 0) != 0 && change.key != "train.threads")
       throw ConfigError(

@@ -1,0 +1,22 @@
+// Settings of the small runs that checks are made on.
+#include "experiments/check/check_settings.h"
+
+#include "experiments/config/resolve.h"
+
+namespace copylab {
+
+Settings check_settings(const std::vector<std::string>& changes) {
+  RawConfig base, over;
+  for (const char* assignment :
+       {"task.name=spamlang", "task.vocab=64",     "task.length=16",         "head.kind=copy_paste",
+        "model.dim=16",       "model.layers=1",    "model.heads=2",          "model.kv_heads=1",
+        "model.ffn=32",       "model.dropout=0.1", "train.batch=4",          "train.accumulate=2",
+        "train.steps=200",    "train.lr=3e-3",     "train.log_every=1",      "train.checkpoint_every=0.02",
+        "eval.every=25",      "eval.sequences=16", "eval.test_sequences=32", "eval.batch=8",
+        "train.threads=1"})
+    base.entries.push_back(parse_assignment(assignment));
+  for (const std::string& change : changes) over.entries.push_back(parse_assignment(change));
+  return resolve(Catalogue::installed(), {base, over});
+}
+
+}  // namespace copylab
