@@ -32,6 +32,11 @@ class Handle {
   herr_t (*close_)(hid_t);
 };
 
+// A file that could not be closed because the disk is full stays in HDF5's table, freed but listed, and the
+// library's clean-up at exit crashes on it (1.10.8). Every file is closed here explicitly, so that clean-up
+// is not needed. This must come before any other call.
+[[maybe_unused]] const herr_t no_clean_up_at_exit = H5dont_atexit();
+
 // HDF5 prints a stack trace on every error unless told not to; our errors say it in one line.
 void silence() {
   H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr);

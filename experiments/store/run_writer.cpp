@@ -33,6 +33,8 @@ std::optional<CheckpointState> RunWriter::resume(nn::Parameters& parameters, opt
     return std::nullopt;
   }
   const CheckpointState state = read_checkpoint_state(folder_.checkpoint());
+  expect(state.run_id == metrics_.run_id, "store", "{}: belongs to run {}, expected one of run {}",
+         folder_.checkpoint().string(), state.run_id, metrics_.run_id);
   Metrics found;
   if (fs::exists(folder_.metrics())) {
     found = read_metrics(folder_.metrics());
