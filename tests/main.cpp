@@ -1,18 +1,10 @@
-// Entry point of the test program. Called as `copylab_tests worker FOLDER [--parent FOLDER]` it is the worker
-// that the tests of killing and resuming start and kill.
-#include <cstring>
-
-#include "experiments/train/worker.h"
-
+// Entry point of the test program.
 #ifdef COPYLAB_CATCH3
 #include <catch2/catch_session.hpp>
-#else
-#define CATCH_CONFIG_RUNNER
-#include <catch2/catch.hpp>
-#endif
-
 int main(int argc, char** argv) {
-  if (argc >= 3 && std::strcmp(argv[1], "worker") == 0)
-    return copylab::run_worker(argv[2], argc == 5 ? argv[4] : "");
   return Catch::Session().run(argc, argv);
 }
+#else
+#define CATCH_CONFIG_MAIN
+#include <catch2/catch.hpp>
+#endif

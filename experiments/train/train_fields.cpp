@@ -91,7 +91,7 @@ std::vector<Field> train_fields() {
        .semantic = false},
       {.path = "train.threads",
        .fallback = int64_t{0},
-       .doc = "threads; 0 = all processors. Results have the same bits for any number",
+       .doc = "threads; 0 = all processors, or OMP_NUM_THREADS. Results have the same bits for any number",
        .min = 0,
        .max = 4096,
        .semantic = false},

@@ -49,7 +49,7 @@ class Worker {
   void work() {
     settings_ = load_settings(folder_.config());
     const int64_t threads = settings_.integer("train.threads");
-    omp_set_num_threads(threads > 0 ? static_cast<int>(threads) : omp_get_num_procs());
+    if (threads > 0) omp_set_num_threads(static_cast<int>(threads));  // else OMP_NUM_THREADS, else all
     seed_ = static_cast<uint64_t>(settings_.integer("train.seed"));
     task_ = find_task(settings_.text("task.name")).make(settings_);
     plan_ = train_plan(settings_, *task_);
