@@ -1,0 +1,317 @@
+#!/usr/bin/python3
+"""Compares the time and memory of copylab's training steps with eager PyTorch on the same machine.
+
+    compare_torch.py [--quick] [--step-time PATH] [--blas DIR] [--shape NAME ...]
+
+Both sides train the same model on batches of the same shape: AdamW, gradient clipping at 1, float32, the same number
+of threads. Each side is a process that waits for its turn; they alternate A B A B, so that a busy machine hurts both.
+A ratio is (PyTorch ms) / (copylab ms) of neighbouring turns; the table gives its minimum, median and maximum.
+
+Debian's PyTorch multiplies matrices with whatever libblas.so.3 the system has. Where that is the reference BLAS, a
+comparison flatters copylab by an order of magnitude: give the folder of an optimised one with --blas.
+"""
+import argparse
+import dataclasses
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    vocab: int
+    batch: int
+    length: int
+    dim: int = 64
+    layers: int = 4
+    heads: int = 4
+    ffn: int = 192
+    tied: bool = True
+    head: str = "vanilla"
+    target: float = 0.0  # the ratio to reach
+
+    @property
+    def rows(self):
+        return self.batch * self.length
+
+
+SHAPES = {
+    "spamlang-16k": Shape(16384, 8, 64, target=5),
+    "spamlang-16k-untied": Shape(16384, 8, 64, tied=False, target=5),
+    "spamlang-131k": Shape(131072, 8, 64, target=5),
+    "spamlang-131k-untied": Shape(131072, 8, 64, tied=False, target=5),
+    "nano-256": Shape(256, 16, 128, target=4),
+    "micro-256": Shape(256, 8, 256, dim=128, layers=6, ffn=384, target=3),
+    "nano-8k": Shape(8192, 16, 128, target=4),
+}
+QUICK = ("spamlang-16k", "nano-256")
+
+
+# --- the PyTorch side ------------------------------------------------------------------------------------------------
+
+
+def torch_model(shape):
+    """A decoder as a competent user of eager PyTorch 1.13 writes it: fused QKV and gate-up products, baddbmm with the
+    mask as its addend, one log_softmax over the vocabulary."""
+    import torch
+    import torch.nn as nn
+    import torch.nn.functional as F
+
+    class RMSNorm(nn.Module):
+        def __init__(self, dim):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(dim))
+
+        def forward(self, x):
+            return x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-5) * self.weight
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm1, self.norm2 = RMSNorm(shape.dim), RMSNorm(shape.dim)
+            self.qkv = nn.Linear(shape.dim, 3 * shape.dim, bias=False)
+            self.o = nn.Linear(shape.dim, shape.dim, bias=False)
+            self.gate_up = nn.Linear(shape.dim, 2 * shape.ffn, bias=False)
+            self.down = nn.Linear(shape.ffn, shape.dim, bias=False)
+
+        def forward(self, x, cos, sin, mask):
+            b, t, d = x.shape
+            h, w = shape.heads, d // shape.heads
+            qk, v = self.qkv(self.norm1(x)).view(b, t, 3 * h, w).transpose(1, 2).split([2 * h, h], 1)
+            half = torch.cat([-qk[..., w // 2:], qk[..., :w // 2]], -1)
+            q, k = (qk * cos + half * sin).split([h, h], 1)
+            scores = torch.baddbmm(mask, q.reshape(b * h, t, w), k.reshape(b * h, t, w).transpose(1, 2),
+                                   alpha=w ** -0.5)
+            out = torch.bmm(F.softmax(scores, -1), v.reshape(b * h, t, w))
+            x = x + self.o(out.view(b, h, t, w).transpose(1, 2).reshape(b, t, d))
+            gate, up = self.gate_up(self.norm2(x)).chunk(2, -1)
+            return x + self.down(F.silu(gate) * up)
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            copies = shape.head == "copy_paste"
+            self.embed = nn.Embedding(shape.vocab + (copies and shape.tied), shape.dim)
+            self.blocks = nn.ModuleList(Block() for _ in range(shape.layers))
+            self.norm = RMSNorm(shape.dim)
+            self.lm_head = nn.Linear(shape.dim, shape.vocab + copies, bias=False)
+            if shape.tied:
+                self.lm_head.weight = self.embed.weight
+            nn.init.normal_(self.embed.weight, std=0.02)
+            if copies:
+                self.q, self.k = (nn.Linear(shape.dim, shape.dim, bias=False) for _ in range(2))
+                self.sink = nn.Parameter(torch.randn(shape.dim) * shape.dim ** -0.5)
+                self.q_gain = nn.Parameter(torch.ones(1))
+            t, w = shape.length, shape.dim // shape.heads
+            angle = torch.arange(t)[:, None] * 10000.0 ** (-torch.arange(0, w, 2) / w)
+            self.register_buffer("cos", angle.cos().repeat(1, 2))
+            self.register_buffer("sin", angle.sin().repeat(1, 2))
+            self.register_buffer("mask", torch.full((t, t), -float("inf")).triu(1))
+
+        def forward(self, tokens, targets):
+            x = self.embed(tokens)
+            for block in self.blocks:
+                x = block(x, self.cos, self.sin, self.mask)
+            h = self.norm(x)
+            if shape.head == "vanilla":
+                return F.cross_entropy(self.lm_head(h).flatten(0, 1), targets.flatten())
+            return self.copy_loss(h, tokens, targets)
+
+        def copy_loss(self, h, tokens, targets):
+            logp = F.log_softmax(self.lm_head(h), -1)
+            columns = torch.stack([targets, torch.full_like(targets, shape.vocab)], -1)
+            logp_y, log_alpha = logp.gather(-1, columns).unbind(-1)
+            q, k = self.q(h), self.k(h)
+            q = q * torch.rsqrt(q.square().mean(-1, keepdim=True) + 1e-6) * self.q_gain
+            k = k * torch.rsqrt(k.square().mean(-1, keepdim=True) + 1e-6)
+            scale = shape.dim ** -0.5
+            scores = torch.baddbmm(self.mask, q, k.transpose(1, 2), alpha=scale)
+            a = F.softmax(torch.cat([scores, (q @ self.sink * scale)[..., None]], -1), -1)
+            pi = (a[..., :-1] * (tokens[:, None, :] == targets[:, :, None])).sum(-1)
+            alpha = log_alpha.exp()
+            p = logp_y.exp() * (1 + alpha * a[..., -1] / (1 - alpha)) + alpha * pi
+            return -p.clamp(min=1e-30).log().mean()
+
+    return Model()
+
+
+def torch_worker(shape, threads):
+    """Answers `steps N` with the milliseconds of N training steps, as one JSON line each."""
+    import resource
+
+    import torch
+
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    baseline = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    model = torch_model(shape)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.01)
+    symbols = torch.randint(shape.vocab, (8, shape.batch, 1)).expand(-1, -1, shape.length + 1)
+    for line in sys.stdin:
+        milliseconds, loss = [], 0.0
+        for i in range(int(line.split()[1])):
+            tokens, targets = symbols[i % 8, :, :-1].contiguous(), symbols[i % 8, :, 1:].contiguous()
+            start = time.perf_counter()
+            optimizer.zero_grad(set_to_none=True)
+            loss = model(tokens, targets)
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            milliseconds.append(1e3 * (time.perf_counter() - start))
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        print(json.dumps({"ms": milliseconds, "loss": float(loss), "baseline_kib": baseline, "peak_kib": peak,
+                          "parameters": sum(p.numel() for p in model.parameters())}), flush=True)
+
+
+# --- taking turns ----------------------------------------------------------------------------------------------------
+
+
+class Worker:
+    def __init__(self, command):
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def steps(self, n):
+        self.process.stdin.write(f"steps {n}\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            sys.exit(f"compare_torch: a worker stopped: {' '.join(map(str, self.process.args))}")
+        return json.loads(line)
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def torch_command(shape, threads):
+    return [sys.executable, __file__, "--worker", json.dumps(dataclasses.asdict(shape)), "--threads", str(threads)]
+
+
+def copylab_command(program, shape, threads):
+    options = {k: v for k, v in dataclasses.asdict(shape).items() if k != "target"}
+    return [program, f"--threads={threads}"] + [f"--{k}={str(v).lower()}" for k, v in options.items()]
+
+
+def alternate(commands, turns, steps):
+    """Median milliseconds of every turn of each worker, after one turn each to warm up."""
+    workers = [Worker(c) for c in commands]
+    for w in workers:
+        w.steps(max(2, steps // 2))
+    times = [[] for _ in workers]
+    for _ in range(turns):
+        for w, t in zip(workers, times):
+            t.append(statistics.median(w.steps(steps)["ms"]))
+    for w in workers:
+        w.close()
+    return times
+
+
+def spread(numerators, denominators):
+    ratios = sorted(a / b for a, b in zip(numerators, denominators))
+    return ratios[0], statistics.median(ratios), ratios[-1]
+
+
+def loaded_blas():
+    paths = {line.split()[-1] for line in open("/proc/self/maps") if "blas" in line.lower()}
+    return ", ".join(sorted(os.path.basename(p) for p in paths)) or "none"
+
+
+def print_machine(threads):
+    import torch
+
+    torch.set_num_threads(threads)
+    cpu = next((l.split(":")[1].strip() for l in open("/proc/cpuinfo") if l.startswith("model name")), "unknown CPU")
+    blas = loaded_blas()
+    print(f"machine   {cpu}, {os.cpu_count()} hardware threads, load {os.getloadavg()[0]:.1f}")
+    print(f"python    {sys.version.split()[0]}")
+    print(f"pytorch   {torch.__version__}, {torch.get_num_threads()} threads, BLAS {blas}")
+    for line in torch.__config__.parallel_info().splitlines():
+        if any(key in line for key in ("MKL", "parallel backend")) and "VARIABLES" not in line.upper():
+            print("          " + line.strip())
+    if "/blas/" in "".join(line for line in open("/proc/self/maps") if "libblas.so" in line):
+        print("          this is the reference BLAS: the ratios flatter copylab (see --blas)")
+
+
+def memory_table(program, shapes, threads):
+    print("\npeak resident memory of a training step above what the process held before the model, MiB")
+    print(f"{'shape':28} {'model+optimizer':>15} {'copylab':>9} {'over':>7} {'PyTorch':>9}")
+    for name, shape in shapes.items():
+        row = {}
+        for side, command in (("copylab", program and copylab_command(program, shape, threads)),
+                              ("torch", torch_command(shape, threads))):
+            if command:
+                with Worker(command) as w:
+                    row[side] = w.steps(3)
+        state = 4 * 4 * row["torch"]["parameters"] / 2 ** 20  # parameters, gradients, two moments in float32
+        peak = {k: (r["peak_kib"] - r["baseline_kib"]) / 1024 for k, r in row.items()}
+        ours = f"{peak['copylab']:9.0f} {peak['copylab'] - state:7.0f}" if "copylab" in peak else f"{'-':>9} {'-':>7}"
+        print(f"{name:28} {state:15.0f} {ours} {peak['torch']:9.0f}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help=f"only {' and '.join(QUICK)}, few turns, no memory")
+    parser.add_argument("--shape", nargs="+", choices=list(SHAPES), help="only these")
+    parser.add_argument("--step-time", type=pathlib.Path, help="the copylab_step_time program (default: searched "
+                        "under build*/); without it only PyTorch is measured")
+    parser.add_argument("--blas", type=pathlib.Path, help="folder of the libblas.so.3 PyTorch shall use")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--turns", type=int, help="turns of each side (default 9, quick 3)")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.device == "cuda":
+        sys.exit("compare_torch: --device cuda: this build of copylab has no CUDA backend; only cpu can be compared")
+    if arguments.worker:
+        return torch_worker(Shape(**json.loads(arguments.worker)), arguments.threads)
+    if arguments.blas:
+        if not (arguments.blas / "libblas.so.3").exists():
+            sys.exit(f"compare_torch: --blas: no libblas.so.3 in {arguments.blas}")
+        if os.environ.get("LD_LIBRARY_PATH", "").split(":")[0] != str(arguments.blas):  # the loader reads it at start
+            os.environ["LD_LIBRARY_PATH"] = f"{arguments.blas}:" + os.environ.get("LD_LIBRARY_PATH", "")
+            os.execv(sys.executable, [sys.executable, *sys.argv])
+    os.environ.update({"OMP_NUM_THREADS": str(arguments.threads), "OPENBLAS_NUM_THREADS": str(arguments.threads)})
+
+    program = arguments.step_time or next(iter(sorted(ROOT.glob("build*/tests/copylab_step_time"))), None)
+    names = arguments.shape or (QUICK if arguments.quick else list(SHAPES))
+    turns, goal_ms = arguments.turns or (3 if arguments.quick else 9), 150 if arguments.quick else 600
+    print_machine(arguments.threads)
+    print(f"copylab   {program or 'copylab_step_time not found: PyTorch only'}\n")
+    print(f"{'shape':22} {'PyTorch':>9} {'copylab':>9}   {'ratio min/median/max':22} {'target':>6}   copy_paste/vanilla "
+          "(copylab, PyTorch)")
+    for name in names:
+        vanilla = SHAPES[name]
+        copy = dataclasses.replace(vanilla, head="copy_paste")
+        commands = [torch_command(vanilla, arguments.threads), torch_command(copy, arguments.threads)]
+        if program:
+            commands += [copylab_command(program, s, arguments.threads) for s in (vanilla, copy)]
+        with Worker(commands[0]) as w:
+            steps = max(2, round(goal_ms / statistics.median(w.steps(3)["ms"])))
+        times = alternate(commands, turns, steps)
+        ours = statistics.median(times[2]) if program else None
+        ratio = spread(times[0], times[2]) if program else None
+        overhead = f"{spread(times[3], times[2])[1]:.3f}, " if program else ""
+        ratio_text = "{:5.2f} /{:6.2f} /{:6.2f}".format(*ratio) if ratio else "-"
+        print(f"{name:22} {statistics.median(times[0]):6.1f} ms " + (f"{ours:6.1f} ms" if program else f"{'-':>9}") +
+              f"   {ratio_text:22} {vanilla.target:5.0f}x   {overhead}{spread(times[1], times[0])[1]:.3f}", flush=True)
+    if not arguments.quick:
+        memory_table(program, {"V=131072 N=1024 tied": Shape(131072, 8, 128),
+                               "V=131072 N=1024 untied": Shape(131072, 8, 128, tied=False),
+                               "V=131072 N=1024 copy_paste": Shape(131072, 8, 128, head="copy_paste")},
+                     arguments.threads)
+
+
+if __name__ == "__main__":
+    main()
