@@ -92,7 +92,7 @@ def hidden(c, params, tokens, segment=None):
         q = ops.rope((y @ w["attn.q"].T).view(batch, length, c.heads, d), cos, sin, positions)
         k = ops.rope((y @ w["attn.k"].T).view(batch, length, c.kv_heads, d), cos, sin, positions)
         v = (y @ w["attn.v"].T).view(batch, length, c.kv_heads, d)
-        out, _, _ = ops.attention(q, k, v, d ** -0.5, 0 if sees_all else c.window, segment=segment)
+        out, _ = ops.attention(q, k, v, d ** -0.5, 0 if sees_all else c.window, segment=segment)
         x = x + out.reshape(batch, length, c.dim) @ w["attn.o"].T
         y = ops.rms_norm(x, w["norm2"])
         x = x + (F.silu(y @ w["mlp.gate"].T) * (y @ w["mlp.up"].T)) @ w["mlp.down"].T
@@ -109,7 +109,7 @@ def copy_pointer(c, params, h, tokens, targets, segment):
         k = ops.rms_norm(k, eps=1e-6)
     scale = q.shape[-1] ** -0.5
     sink = None if c.sink == "off" else q @ params["copy_head.sink"] * scale
-    pi, a_sink, _, _ = ops.pointer(q, k, tokens, targets, scale, sink, shift=0 if c.key_token == "at_key" else 1,
+    pi, a_sink, _ = ops.pointer(q, k, tokens, targets, scale, sink, shift=0 if c.key_token == "at_key" else 1,
                                    copy_self=c.copy_self, segment=segment)
     return pi, a_sink
 

@@ -4,6 +4,7 @@ Nothing here is fast or fused, and nothing is taken from the C++ code: these are
 golden files record. Shapes: B sequences, T positions, H query heads, G key/value heads, d head width.
 """
 import torch
+import torch.nn.functional as F
 
 
 def rms_norm(x, weight=None, eps=1e-5):
@@ -46,7 +47,7 @@ def masked_softmax(scores, mask):
 
 
 def attention(q, k, v, scale, window=0, bias=None, allowed=None, marked=None, segment=None):
-    """q (B, T, H, d), k and v (B, T, G, d) -> out (B, T, H, d), lse (B, H, T), probs (B, H, T, T)."""
+    """q (B, T, H, d), k and v (B, T, G, d) -> out (B, T, H, d), probs (B, H, T, T)."""
     batch, length, heads, _ = q.shape
     share = heads // k.shape[2]
     k, v = (x.repeat_interleave(share, dim=2) for x in (k, v))  # query head h reads key/value head h // share
@@ -62,17 +63,16 @@ def attention(q, k, v, scale, window=0, bias=None, allowed=None, marked=None, se
         mask = mask & (segment[:, :, None] == segment[:, None, :])
     mask = mask[:, None]
     probs = masked_softmax(scores, mask)
-    lse = torch.logsumexp(scores.detach().masked_fill(~mask, -float("inf")), -1)
-    return torch.einsum("bhtj,bjhd->bthd", probs, v), lse, probs
+    return torch.einsum("bhtj,bjhd->bthd", probs, v), probs
 
 
 def pointer(q, k, tokens, targets, scale, sink=None, shift=0, copy_self=False, window=0, segment=None):
     """Pointer of CPLM §2.3 / PSM §3.1 over past positions and, if given, a sink with score sink (B, T).
 
     Key j stands for the token at position p = j + shift. Row t may point at p < t, or p <= t with copy_self.
-    Returns pi (B, T): the weight on positions whose token is the target (0 without a target), un-normalised;
-    a_sink (B, T): the sink's weight, 1 for a row without any source; scores' log-sum-exp (B, T); and the
-    weights of the keys (B, T, T), column j for key j.
+    Only keys of the row's own segment count. Returns pi (B, T): the weight on positions whose token is the target
+    (0 without a target), un-normalised; a_sink (B, T): the sink's weight, 1 for a row without any source; and
+    weights (B, T, T): column p is the weight on the token at position p.
     """
     batch, length, _ = q.shape
     t, j = torch.arange(length)[:, None], torch.arange(length)[None, :]
@@ -89,13 +89,13 @@ def pointer(q, k, tokens, targets, scale, sink=None, shift=0, copy_self=False, w
         columns = torch.cat([scores, sink[:, :, None]], -1)
         allowed = torch.cat([mask, torch.ones(batch, length, 1, dtype=torch.bool)], -1)
     weights = masked_softmax(columns, allowed)
-    lse = torch.logsumexp(columns.detach().masked_fill(~allowed, -float("inf")), -1)
-    a_sink = weights[:, :, length] if sink is not None else torch.zeros_like(lse)
+    a_sink = weights[:, :, length] if sink is not None else torch.zeros_like(scores[:, :, 0])
     a_sink = torch.where(mask.any(-1), a_sink, torch.ones_like(a_sink))
     named = tokens[:, p[0].clamp(max=length - 1)]  # (B, T) the token each key stands for
     hit = (named[:, None, :] == targets[:, :, None]) & (targets >= 0)[:, :, None]
     pi = (weights[:, :, :length] * hit).sum(-1)
-    return pi, a_sink, lse, weights[:, :, :length]
+    by_position = F.pad(weights[:, :, :length], (shift, 0))[:, :, :length]
+    return pi, a_sink, by_position
 
 
 def safe_log(p):

@@ -1,0 +1,155 @@
+// Golden values: reads the cases that tests/golden/make_golden.py wrote and holds our results against them.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "core/io/hdf5.h"
+#include "core/tape.h"
+#include "tests/catch.h"
+
+namespace copylab::test {
+
+// Opens tests/golden/<name>; a file of another kind or version is an error.
+h5::File open_golden(const std::string& name);
+
+// Numbers of any float type as doubles.
+template <class T>
+std::vector<double> widen(const T* data, int64_t n) {
+  return std::vector<double>(data, data + n);
+}
+
+// "" if `got` is as near to PyTorch's float64 `expected` as it must be, else one line with the worst element.
+// In float64 that is 1e-10; in float32, the error that PyTorch's own float32 makes plus 1e-6; both relative
+// to numbers above 1. Infinities must agree exactly.
+template <class T>
+std::string golden_error(const std::string& what, const std::vector<double>& got,
+                         const std::vector<double>& expected, double torch_f32_error) {
+  if (got.size() != expected.size())
+    return fmt::format("{}: {} numbers, {} expected", what, got.size(), expected.size());
+  double largest = 1;
+  for (double x : expected)
+    if (std::isfinite(x)) largest = std::max(largest, std::abs(x));
+  const bool exact = dtype_of<T>() == DType::f64;
+  const double tolerance = exact ? 1e-10 * largest : torch_f32_error + 1e-6 * largest;
+  for (size_t i = 0; i < got.size(); ++i)
+    if (got[i] != expected[i] && !(std::abs(got[i] - expected[i]) <= tolerance))
+      return fmt::format("{} [{}] in {}: got {}, expected {}, tolerance {:.1e}", what, i,
+                         name_of(dtype_of<T>()), got[i], expected[i], tolerance);
+  return "";
+}
+
+// One case of ops.h5: hands out its inputs, compares outputs, and at the end all gradients. Gradients start
+// from 1, so that a backward pass which overwrites instead of adding is found out.
+template <class T>
+class GoldenCase {
+ public:
+  GoldenCase(const h5::File& file, std::string name)
+      : file_(file), name_(std::move(name)), tape_(cpu_backend()) {
+    tape_.begin({});
+  }
+
+  Tape& tape() { return tape_; }
+  double real(const std::string& attribute) const { return file_.attribute_as<double>(name_, attribute); }
+  int64_t integer(const std::string& attribute) const {
+    return file_.attribute_as<int64_t>(name_, attribute);
+  }
+  bool has(const std::string& input) const { return file_.has(path("in.", input)); }
+
+  // A float input; it asks for a gradient where PyTorch computed one. Undefined if the case lacks it.
+  Tensor input(const std::string& input) {
+    if (!has(input)) return {};
+    const h5::Array<double> array = file_.read<double>(path("in.", input));
+    Leaf& leaf = leaves_[input];
+    leaf.values.assign(array.values.begin(), array.values.end());
+    leaf.grad.assign(leaf.values.size(), T(1));
+    const bool differentiated = file_.has(path("grad.", input));
+    leaf.tensor = Tensor::view(leaf.values.data(), dtype_of<T>(), shape_of(array.shape),
+                               differentiated ? leaf.grad.data() : nullptr, input);
+    return leaf.tensor;
+  }
+  // An integer input: ids, masks. Undefined if the case lacks it.
+  template <class I>
+  Tensor constant(const std::string& input) {
+    if (!has(input)) return {};
+    const h5::Array<I> array = file_.read<I>(path("in.", input));
+    return tape_.constant(array.values, shape_of(array.shape));
+  }
+
+  // Compares an output and notes the gradient that arrives at it, if one does.
+  void output(const std::string& output, const Tensor& y) {
+    compare(output, y);
+    if (!file_.has(path("upstream.", output))) return;
+    const std::vector<double> upstream = file_.read<double>(path("upstream.", output)).values;
+    Tensor before = loss_;
+    loss_ = tape_.result(dtype_of<T>(), {1}, {before, y});
+    loss_.template data<T>()[0] = 0;  // only its gradient matters
+    tape_.record("upstream", {loss_}, {before, y}, [before, y, upstream] {
+      if (before) before.template grad<T>()[0] += 1;
+      for (size_t i = 0; i < upstream.size(); ++i) y.template grad<T>()[i] += static_cast<T>(upstream[i]);
+    });
+  }
+  // Compares without a gradient.
+  void compare(const std::string& output, const Tensor& y) {
+    CHECK(golden_error<T>(path("out.", output), widen(y.data<T>(), y.size()), expected("out.", output),
+                          f32_error("out.", output)) == "");
+  }
+  void compare_integers(const std::string& output, const Tensor& y) {
+    const std::vector<double> want = expected("out.", output);
+    for (int64_t i = 0; i < y.size(); ++i) CHECK(y.data<int32_t>()[i] == want[i]);
+  }
+
+  // Runs backward and compares every gradient in the file.
+  void finish() {
+    tape_.backward(loss_);
+    int compared = 0;
+    for (const auto& [input, leaf] : leaves_) {
+      if (!leaf.tensor.requires_grad()) continue;
+      std::vector<double> added = widen(leaf.grad.data(), leaf.grad.size());
+      // Rounding of 1 + g, once here and once per addition, is not the gradient's error.
+      for (double& g : added) g -= 1;
+      CHECK(golden_error<T>(path("grad.", input), added, expected("grad.", input),
+                            f32_error("grad.", input)) == "");
+      ++compared;
+    }
+    int in_file = 0;
+    for (const std::string& member : file_.list(name_)) in_file += member.rfind("grad.", 0) == 0;
+    CHECK(compared == in_file);
+  }
+
+ private:
+  struct Leaf {
+    std::vector<T> values, grad;
+    Tensor tensor;
+  };
+  std::string path(const char* kind, const std::string& member) const { return name_ + "/" + kind + member; }
+  std::vector<double> expected(const char* kind, const std::string& member) const {
+    return file_.read<double>(path(kind, member)).values;
+  }
+  double f32_error(const char* kind, const std::string& member) const {
+    return file_.attribute_as<double>(path(kind, member), "f32_error");
+  }
+  static Shape shape_of(const h5::Extent& extent) {
+    switch (extent.size()) {
+      case 1:
+        return {extent[0]};
+      case 2:
+        return {extent[0], extent[1]};
+      case 3:
+        return {extent[0], extent[1], extent[2]};
+      default:
+        return {extent.at(0), extent.at(1), extent.at(2), extent.at(3)};
+    }
+  }
+
+  const h5::File& file_;
+  std::string name_;
+  Tape tape_;
+  std::map<std::string, Leaf> leaves_;
+  Tensor loss_;
+};
+
+}  // namespace copylab::test
