@@ -139,10 +139,11 @@ Vec<T> logaddexp(Vec<T> a, Vec<T> b) {
   return (high == broadcast(-kInf<T>)) | (high == broadcast(kInf<T>)) ? high : y;
 }
 
-// d logaddexp / da = exp(a - y), the share of a in the sum; log 0 has no share.
+// d logaddexp / da = sigmoid(a - b), the share of a in the sum; log 0 has no share. exp(a - y) would be the
+// same but for the rounding of y, which is large where a and b are.
 template <class T>
-Vec<T> share(Vec<T> a, Vec<T> y) {
-  return a == broadcast(-kInf<T>) ? Vec<T>{} : simd::exp(a - y);
+Vec<T> share(Vec<T> a, Vec<T> b) {
+  return a == broadcast(-kInf<T>) ? Vec<T>{} : simd::sigmoid<T>(a - b);
 }
 
 template <class T>
@@ -163,7 +164,8 @@ void binary(Binary op, const T* a, const T* b, T* y, int64_t n) {
 
 // Each gradient is read and written by itself, since a and b may be the same tensor.
 template <class T>
-void binary_backward(Binary op, const T* a, const T* b, const T* y, const T* dy, T* da, T* db, int64_t n) {
+void binary_backward(Binary op, const T* a, const T* b, const T* /*y*/, const T* dy, T* da, T* db,
+                     int64_t n) {
   const auto add = [=](T* to, auto f) {
     if (to) for_lanes<T>(n, [=](auto at) { at.add(to, f(at)); });
   };
@@ -181,8 +183,8 @@ void binary_backward(Binary op, const T* a, const T* b, const T* y, const T* dy,
       add(db, [=](auto at) { return at.load(dy) * at.load(a); });
       return;
     case Binary::logaddexp:
-      add(da, [=](auto at) { return at.load(dy) * share<T>(at.load(a), at.load(y)); });
-      add(db, [=](auto at) { return at.load(dy) * share<T>(at.load(b), at.load(y)); });
+      add(da, [=](auto at) { return at.load(dy) * share<T>(at.load(a), at.load(b)); });
+      add(db, [=](auto at) { return at.load(dy) * share<T>(at.load(b), at.load(a)); });
       return;
   }
 }

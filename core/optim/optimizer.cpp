@@ -88,7 +88,7 @@ double gradient_norm(const nn::Parameters& parameters) {
 }
 
 double clip_scale(double norm, double max_norm) {
-  return max_norm > 0 && norm > max_norm ? max_norm / norm : 1.0;
+  return max_norm > 0 ? std::min(1.0, max_norm / (norm + 1e-6)) : 1.0;
 }
 
 }  // namespace copylab::optim

@@ -56,7 +56,8 @@ class Optimizer {
 
 // Euclidean norm of all gradients together.
 double gradient_norm(const nn::Parameters& parameters);
-// What gradients are multiplied by so that their norm is at most max_norm (0 = no clipping).
+// What gradients are multiplied by so that their norm is at most max_norm (0 = no clipping), with the 1e-6 in
+// the denominator that PyTorch's clip_grad_norm_ has.
 double clip_scale(double norm, double max_norm);
 
 }  // namespace copylab::optim

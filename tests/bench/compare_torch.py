@@ -238,7 +238,7 @@ def print_machine(threads):
     print(f"python    {sys.version.split()[0]}")
     print(f"pytorch   {torch.__version__}, {torch.get_num_threads()} threads, BLAS {blas}")
     for line in torch.__config__.parallel_info().splitlines():
-        if any(key in line for key in ("MKL", "parallel backend")) and "VARIABLES" not in line.upper():
+        if ("MKL" in line or "parallel backend" in line) and "NUM_THREADS" not in line:
             print("          " + line.strip())
     if "/blas/" in "".join(line for line in open("/proc/self/maps") if "libblas.so" in line):
         print("          this is the reference BLAS: the ratios flatter copylab (see --blas)")

@@ -1,5 +1,5 @@
 // Every op against PyTorch: values and gradients of tests/golden/ops.h5, in float64 and float32.
-#include <cstring>
+#include <list>
 
 #include "core/nn/parameters.h"
 #include "core/ops/attention.h"
@@ -35,14 +35,14 @@ std::vector<std::string> cases(const h5::File& file, const std::string& group) {
   return names;
 }
 
-// Runs body(case) on the case `name` in both precisions.
+// Runs body(case) on the case `name` in both precisions; `slack` is for float32.
 template <class Body>
-void check_case(const h5::File& file, const std::string& name, Body&& body) {
+void check_case(const h5::File& file, const std::string& name, Body&& body, double slack = 1e-6) {
   INFO(name);
-  GoldenCase<double> exact(file, name);
+  GoldenCase<double> exact(file, name, slack);
   body(exact);
   exact.finish();
-  GoldenCase<float> rough(file, name);
+  GoldenCase<float> rough(file, name, slack);
   body(rough);
   rough.finish();
 }
@@ -79,12 +79,12 @@ TEST_CASE("Golden: norms and RoPE", "[golden]") {
   check_case(file, "layer_norm", [](auto& c) {
     c.output("y", ops::layer_norm(c.tape(), c.input("x"), c.input("weight"), c.input("bias"), c.real("eps")));
   });
+  std::list<ops::RopeTable> tables;  // they must outlive the backward pass
   for (const std::string& name : cases(file, "rope"))
-    check_case(file, name, [](auto& c) {
+    check_case(file, name, [&](auto& c) {
       const Tensor x = c.input("x");
-      const ops::RopeTable table(cpu_backend(), x.dtype(), x.dim(-1), c.real("theta"),
-                                 c.integer("table_rows"));
-      c.output("y", ops::rope(c.tape(), x, table, c.template constant<int32_t>("positions")));
+      tables.emplace_back(cpu_backend(), x.dtype(), x.dim(-1), c.real("theta"), c.integer("table_rows"));
+      c.output("y", ops::rope(c.tape(), x, tables.back(), c.template constant<int32_t>("positions")));
     });
 }
 
@@ -206,19 +206,24 @@ TEST_CASE("Golden: pointer", "[golden][pointer]") {
 TEST_CASE("Golden: copy mixtures A, B, F, G, I", "[golden][copy_mixture]") {
   const h5::File file = open_golden("ops.h5");
   CHECK(cases(file, "copy_mixture").size() == 5);
+  // With a gate of 40 against it, nll is about 45, and float32 has steps of 4e-6 there.
   for (const std::string& name : cases(file, "copy_mixture"))
-    check_case(file, name, [](auto& c) {
-      c.output("nll",
-               ops::copy_mixture(c.tape(), c.input("lm"), c.input("gate_logit"), c.input("log_copy"),
-                                 c.input("log_sink"), c.real("gate_floor"), c.integer("drop_sink") == 1));
-    });
+    check_case(
+        file, name,
+        [](auto& c) {
+          c.output("nll",
+                   ops::copy_mixture(c.tape(), c.input("lm"), c.input("gate_logit"), c.input("log_copy"),
+                                     c.input("log_sink"), c.real("gate_floor"), c.integer("drop_sink") == 1));
+        },
+        4e-6);
 }
 
 TEST_CASE("Golden: LSTM", "[golden][lstm]") {
   const h5::File file = open_golden("ops.h5");
   check_case(file, "lstm", [](auto& c) {
-    const Tensor gates = ops::linear(c.tape(), c.input("x"), c.input("w_ih"), c.input("bias"));
-    const ops::LstmResult r = ops::lstm(c.tape(), gates, c.input("w_hh"), c.input("h0"), c.input("c0"));
+    const ops::LstmResult r = ops::lstm(c.tape(), c.input("x"), c.input("w_ih"), c.input("w_hh"),
+                                        c.input("b_ih"), c.input("b_hh"), c.input("h0"), c.input("c0"));
+    c.output("h_last", r.h_last);
     c.output("h", r.h);
     c.output("c_last", r.c_last);
   });

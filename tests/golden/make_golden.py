@@ -11,8 +11,6 @@ The attribute `f32_error` of an output or gradient is the largest difference PyT
 in float32.
 """
 import argparse
-import dataclasses
-import json
 import pathlib
 import sys
 import zlib
@@ -315,17 +313,19 @@ def copy_mixture_cases(file):
     no_sink["log_copy"] = np.where(empty, -INF, arrays["log_copy"] - np.log1p(-share)).astype(np.float32).astype(
         np.float64)
 
-    def case(name, mixture, inputs, drop_sink=0, gate_floor=0.0):
+    def case(name, mixture, inputs, drop_sink=0, gate_floor=0.0, constants=()):
         def function(lm, gate_logit, log_copy, log_sink):
             alpha, pi, a_sink, p_lm = torch.sigmoid(gate_logit), log_copy.exp(), log_sink.exp(), lm.exp()
             # 1 - alpha is written as sigmoid(-u): at u = 40 the difference would be 0.
             return {"nll": -mixture(p_lm, alpha, torch.sigmoid(-gate_logit), pi, a_sink).log()}
 
-        add_case(file, "copy_mixture/" + name, function, inputs, {"drop_sink": drop_sink, "gate_floor": gate_floor})
+        add_case(file, "copy_mixture/" + name, function, inputs, {"drop_sink": drop_sink, "gate_floor": gate_floor},
+                 constants)
 
     case("A", lambda p, a, rest, pi, s: p * rest * (1 + a * s / rest) + a * pi, arrays)
     case("B", lambda p, a, rest, pi, s: p * rest + a * pi, arrays, drop_sink=1)
-    case("F", lambda p, a, rest, pi, s: torch.where(s == 0, rest * p + a * pi, p), no_sink)
+    case("F", lambda p, a, rest, pi, s: torch.where(s == 0, rest * p + a * pi, p), no_sink,
+         constants=("log_sink",))
     case("G", lambda p, a, rest, pi, s: ops.mixture_sigmoid(p, a, pi, s), {k: v[:5] for k, v in arrays.items()})
 
     def floor(p, a, rest, pi, s, epsilon=0.1):
@@ -339,16 +339,16 @@ def lstm_cases(file):
     batch, length, inputs_dim, hidden = 2, 5, 4, 3
     d = Draw("lstm")
 
-    def function(x, w_ih, w_hh, bias, h0, c0):
-        weights = [w_ih, w_hh, bias, torch.zeros_like(bias)]
-        # What torch.nn.LSTM(4, 3, batch_first=True) calls, with these weights as leaves.
-        h, _, c_last = torch._VF.lstm(x, (h0[None], c0[None]), weights, True, 1, 0.0, False, False, True)
-        return {"h": h, "c_last": c_last[0]}
+    def function(x, w_ih, w_hh, b_ih, b_hh, h0, c0):
+        # What torch.nn.LSTM(4, 3, batch_first=True) calls, with its weights as leaves.
+        h, h_last, c_last = torch._VF.lstm(x, (h0[None], c0[None]), [w_ih, w_hh, b_ih, b_hh], True, 1, 0.0, False,
+                                           False, True)
+        return {"h": h, "h_last": h_last[0], "c_last": c_last[0]}
 
     add_case(file, "lstm", function,
              {"x": d.normal(batch, length, inputs_dim), "w_ih": d.normal(4 * hidden, inputs_dim),
-              "w_hh": d.normal(4 * hidden, hidden), "bias": d.normal(4 * hidden), "h0": d.normal(batch, hidden),
-              "c0": d.normal(batch, hidden)})
+              "w_hh": d.normal(4 * hidden, hidden), "b_ih": d.normal(4 * hidden), "b_hh": d.normal(4 * hidden),
+              "h0": d.normal(batch, hidden), "c0": d.normal(batch, hidden)})
 
 
 def optimizer_cases(file):
@@ -412,9 +412,17 @@ def start_values(config, name):
     return values
 
 
-def config_text(config):
-    """The configuration as JSON, which is YAML too."""
-    return json.dumps(dataclasses.asdict(config))
+def settings(config):
+    """The configuration as PATH=VALUE lines in the paths of the C++ settings."""
+    shape = ("dim", "layers", "heads", "kv_heads", "ffn", "backbone", "rope_theta", "tied")
+    paths = {"head.kind": config.head, **{f"model.{k}": getattr(config, k) for k in shape}}
+    if config.backbone != "full":
+        paths["model.window"] = config.window
+    if config.head == "copy_paste":
+        paths["head.dim"] = config.copy_dim
+        for k in ("gate", "sink", "copy_self", "key_token", "qk_norm", "gate_floor", "detach"):
+            paths[f"head.{k}"] = getattr(config, k)
+    return [f"{k}={str(v).lower()}" for k, v in paths.items()]
 
 
 def add_flat(group, name, arrays, dtype=np.float64):
@@ -483,7 +491,7 @@ def model_cases(file):
 
         (values, grads), (values32, grads32) = run(torch.float64), run(torch.float32)
         group = file.create_group("cases/" + name)
-        group.attrs.update({"config": config_text(config), "params": path,
+        group.attrs.update({"settings": settings(config), "vocab": config.vocab, "params": path,
                             "use_segment": int(name.endswith("/segment"))})
         for key, value in values.items():
             group[key] = value
@@ -514,7 +522,7 @@ def training_cases(file):
 
         (exact, final), (rough, final32) = run(torch.float64), run(torch.float32)
         group = file.create_group(head)
-        group.attrs.update({"config": config_text(config), "beta1": 0.9, "beta2": 0.95, "eps": 1e-8,
+        group.attrs.update({"settings": settings(config), "vocab": config.vocab, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8,
                             "weight_decay": 0.01, "clip": 1.0})
         for key, value in exact.items():
             group[key] = value

@@ -1,0 +1,195 @@
+// Whole models against PyTorch: every head variant's values and gradients, and ten training steps.
+#include <map>
+
+#include "core/nn/model.h"
+#include "core/ops/reduce.h"
+#include "core/optim/optimizer.h"
+#include "tests/core/golden.h"
+
+using namespace copylab;
+using namespace copylab::test;
+
+namespace {
+
+// Defaults of the schema, then the PATH=VALUE lines of the case.
+Settings settings_of(const h5::File& file, const std::string& group) {
+  std::map<std::string, std::string> given;
+  for (const std::string& line : file.attribute_as<std::vector<std::string>>(group, "settings"))
+    given[line.substr(0, line.find('='))] = line.substr(line.find('=') + 1);
+  std::vector<Field> fields = nn::model_fields();
+  const std::vector<Field> of_head = nn::find_head(given.at("head.kind")).fields();
+  fields.insert(fields.end(), of_head.begin(), of_head.end());
+
+  Settings settings;
+  settings.set("head.kind", given.at("head.kind"));
+  given.erase("head.kind");
+  for (const Field& field : fields) {
+    Value value = field.fallback;
+    if (const auto found = given.find(field.path); found != given.end()) {
+      const std::string& text = found->second;
+      if (std::holds_alternative<bool>(value))
+        value = text == "true";
+      else if (std::holds_alternative<int64_t>(value))
+        value = int64_t{std::stoll(text)};
+      else if (std::holds_alternative<double>(value))
+        value = std::stod(text);
+      else
+        value = text;
+      given.erase(found);
+    }
+    settings.set(field.path, value);
+  }
+  INFO("a setting of the golden file that the schema lacks");
+  REQUIRE(given.empty());
+  return settings;
+}
+
+// Arrays that the file keeps end to end in one dataset, by name.
+std::map<std::string, std::vector<double>> read_flat(const h5::File& file, const std::string& dataset) {
+  const std::vector<double> values = file.read<double>(dataset).values;
+  const auto names = file.attribute_as<std::vector<std::string>>(dataset, "names");
+  const auto sizes = file.attribute_as<std::vector<int64_t>>(dataset, "sizes");
+  std::map<std::string, std::vector<double>> arrays;
+  auto at = values.begin();
+  for (size_t i = 0; i < names.size(); at += sizes[i++]) arrays[names[i]].assign(at, at + sizes[i]);
+  REQUIRE(at == values.end());
+  return arrays;
+}
+
+// The float32 errors of those arrays, by name.
+std::map<std::string, double> read_flat_errors(const h5::File& file, const std::string& dataset) {
+  const std::vector<double> errors = file.read<double>(dataset + "_f32_error").values;
+  const auto names = file.attribute_as<std::vector<std::string>>(dataset, "names");
+  std::map<std::string, double> by_name;
+  for (size_t i = 0; i < names.size(); ++i) by_name[names[i]] = errors.at(i);
+  return by_name;
+}
+
+// Sets the parameters; both sides must name the same ones.
+template <class T>
+void load(nn::Model& model, const std::map<std::string, std::vector<double>>& values) {
+  model.allocate();
+  REQUIRE(model.parameters().entries().size() == values.size());
+  for (const auto& entry : model.parameters().entries()) {
+    INFO(entry.name);
+    REQUIRE(values.count(entry.name) == 1);
+    const std::vector<double>& from = values.at(entry.name);
+    REQUIRE(static_cast<int64_t>(from.size()) == entry.shape.size());
+    std::copy(from.begin(), from.end(), entry.tensor.template data<T>());
+  }
+}
+
+template <class T>
+std::string dataset_error(const h5::File& file, const std::string& path, const std::vector<double>& got) {
+  return golden_error<T>(path, got, file.read<double>(path).values,
+                         file.attribute_as<double>(path, "f32_error"));
+}
+
+template <class T>
+void check_model(const h5::File& file, const std::string& name) {
+  INFO(name);
+  const std::vector<int32_t> tokens = file.read<int32_t>("tokens").values;
+  const std::vector<int32_t> targets = file.read<int32_t>("targets").values;
+  const h5::Extent shape = file.shape("tokens");
+  const Shape batch{shape[0], shape[1]};
+  nn::Model model(cpu_backend(), dtype_of<T>(), settings_of(file, name),
+                  file.attribute_as<int64_t>(name, "vocab"), batch[1]);
+  load<T>(model, read_flat(file, file.attribute_as<std::string>(name, "params") + "/values"));
+
+  Tape tape(cpu_backend());
+  tape.begin({});
+  nn::HeadInput in;
+  in.tokens = tape.constant(tokens, batch);
+  in.targets = tape.constant(targets, batch);
+  if (file.attribute_as<int64_t>(name, "use_segment") == 1)
+    in.segment = tape.constant(file.read<int32_t>("segment").values, batch);
+  const nn::HeadOutput out = model.forward(tape, in);
+  const Tensor loss = ops::mean(tape, out.nll);
+  model.parameters().zero_grad();
+  tape.backward(loss);
+
+  // Our outputs are those of labelled positions, the file's those of all.
+  const auto check = [&](const std::string& what, const std::vector<double>& ours) {
+    const std::string path = name + "/" + what;
+    const std::vector<double> all = file.read<double>(path).values;
+    std::vector<double> labelled;
+    for (size_t i = 0; i < all.size(); ++i)
+      if (targets[i] >= 0) labelled.push_back(all[i]);
+    CHECK(golden_error<T>(path, ours, labelled, file.attribute_as<double>(path, "f32_error")) == "");
+  };
+  const auto values = [](const Tensor& t) { return widen(t.data<T>(), t.size()); };
+  check("nll", values(out.nll));
+  check("lm_nll", values(out.lm_nll));
+  CHECK(out.gate.defined() == file.has(name + "/gate"));
+  if (out.gate) {
+    check("gate", values(out.gate));
+    check("sink", values(out.sink));
+    std::vector<double> pi = values(out.log_copy);
+    for (double& p : pi) p = std::exp(p);
+    check("pi", pi);
+  }
+  CHECK(dataset_error<T>(file, name + "/loss", {static_cast<double>(loss.data<T>()[0])}) == "");
+
+  const auto grads = read_flat(file, name + "/grad");
+  const auto errors = read_flat_errors(file, name + "/grad");
+  for (const auto& entry : model.parameters().entries())
+    CHECK(golden_error<T>("gradient of " + entry.name,
+                          widen(entry.tensor.template grad<T>(), entry.shape.size()), grads.at(entry.name),
+                          errors.at(entry.name)) == "");
+}
+
+}  // namespace
+
+TEST_CASE("Golden: heads and backbones", "[golden][model]") {
+  const h5::File file = open_golden("model.h5");
+  for (const std::string head : {"vanilla", "copy_paste"})
+    for (const std::string& name : file.list("cases/" + head)) {
+      check_model<double>(file, "cases/" + head + "/" + name);
+      check_model<float>(file, "cases/" + head + "/" + name);
+    }
+}
+
+TEMPLATE_TEST_CASE("Golden: ten training steps", "[golden][model][optim]", float, double) {
+  using T = TestType;
+  const h5::File file = open_golden("training.h5");
+  const std::vector<int32_t> tokens = file.read<int32_t>("tokens").values;
+  const std::vector<int32_t> targets = file.read<int32_t>("targets").values;
+  const std::vector<double> lr = file.read<double>("lr").values;
+  const h5::Extent shape = file.shape("tokens");
+  const Shape batch{shape[1], shape[2]};
+
+  for (const std::string head : {"vanilla", "copy_paste"}) {
+    INFO(head);
+    nn::Model model(cpu_backend(), dtype_of<T>(), settings_of(file, head),
+                    file.attribute_as<int64_t>(head, "vocab"), batch[1]);
+    load<T>(model, read_flat(file, head + "/start"));
+    model.parameters().zero_grad();
+    optim::OptimizerOptions options;
+    options.beta1 = file.attribute_as<double>(head, "beta1");
+    options.beta2 = file.attribute_as<double>(head, "beta2");
+    options.eps = file.attribute_as<double>(head, "eps");
+    options.weight_decay = file.attribute_as<double>(head, "weight_decay");
+    optim::Optimizer optimizer(model.parameters(), options);
+
+    std::vector<double> losses, norms;
+    Tape tape(cpu_backend());
+    for (size_t s = 0; s < lr.size(); ++s) {
+      tape.begin({});
+      nn::HeadInput in;
+      in.tokens = tape.constant(tokens.data() + s * batch.size(), batch);
+      in.targets = tape.constant(targets.data() + s * batch.size(), batch);
+      const Tensor loss = ops::mean(tape, model.forward(tape, in).nll);
+      tape.backward(loss);
+      losses.push_back(loss.data<T>()[0]);
+      norms.push_back(optim::gradient_norm(model.parameters()));
+      optimizer.step(lr[s], optim::clip_scale(norms.back(), file.attribute_as<double>(head, "clip")));
+    }
+    CHECK(dataset_error<T>(file, head + "/loss", losses) == "");
+    CHECK(dataset_error<T>(file, head + "/grad_norm", norms) == "");
+    const auto final = read_flat(file, head + "/final");
+    const auto errors = read_flat_errors(file, head + "/final");
+    for (const auto& entry : model.parameters().entries())
+      CHECK(golden_error<T>("final " + entry.name, widen(entry.tensor.template data<T>(), entry.shape.size()),
+                            final.at(entry.name), errors.at(entry.name)) == "");
+  }
+}
