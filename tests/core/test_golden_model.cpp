@@ -188,8 +188,9 @@ TEMPLATE_TEST_CASE("Golden: ten training steps", "[golden][model][optim]", float
     CHECK(dataset_error<T>(file, head + "/grad_norm", norms) == "");
     const auto final = read_flat(file, head + "/final");
     const auto errors = read_flat_errors(file, head + "/final");
+    // AdamW's first steps are lr · sign(g): where g is hardly more than rounding, so is the parameter's move.
     for (const auto& entry : model.parameters().entries())
       CHECK(golden_error<T>("final " + entry.name, widen(entry.tensor.template data<T>(), entry.shape.size()),
-                            final.at(entry.name), errors.at(entry.name)) == "");
+                            final.at(entry.name), errors.at(entry.name), 2e-5) == "");
   }
 }

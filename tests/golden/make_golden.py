@@ -402,13 +402,13 @@ def optimizer_cases(file):
             group[f"out.grad{i}"].attrs["f32_error"] = 1e-6
 
 
-def start_values(config, name):
+def start_values(config, name, std=0.5):
     """Parameters far from symmetric points: norms near 1, the rest normal; exact in float32."""
     values = {}
     for key, shape in torch_model.parameter_shapes(config).items():
         d = Draw(f"{name}/{key}")
         near_one = not torch_model.decays(key) and not key.endswith((".sink", ".bias"))
-        values[key] = d.normal(*shape, std=0.2, mean=1.0) if near_one else d.normal(*shape, std=0.5)
+        values[key] = d.normal(*shape, std=0.2, mean=1.0) if near_one else d.normal(*shape, std=std)
     return values
 
 
@@ -512,7 +512,7 @@ def training_cases(file):
     file["tokens"], file["targets"], file["lr"] = tokens, targets, lr
     for head in ("vanilla", "copy_paste"):
         config = torch_model.Config(head=head, backbone="hybrid", window=3, layers=4, kv_heads=1, ffn=4)
-        start = start_values(config, "training/" + head)
+        start = start_values(config, "training/" + head, std=0.3)  # larger ones make float32 chaotic
 
         def run(dtype):
             params = {k: torch.tensor(v).to(dtype) for k, v in start.items()}
@@ -522,8 +522,8 @@ def training_cases(file):
 
         (exact, final), (rough, final32) = run(torch.float64), run(torch.float32)
         group = file.create_group(head)
-        group.attrs.update({"settings": settings(config), "vocab": config.vocab, "beta1": 0.9, "beta2": 0.95, "eps": 1e-8,
-                            "weight_decay": 0.01, "clip": 1.0})
+        group.attrs.update({"settings": settings(config), "vocab": config.vocab, "beta1": 0.9, "beta2": 0.95,
+                            "eps": 1e-8, "weight_decay": 0.01, "clip": 1.0})
         for key, value in exact.items():
             group[key] = value
             group[key].attrs["f32_error"] = largest_difference(rough[key], value)
