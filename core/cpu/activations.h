@@ -41,6 +41,14 @@ inline Vec<T> softplus(Vec<T> x) {
   return max(Vec<T>{}, x) + log1p(exp(-abs<T>(x)));
 }
 
+// 1 - e^x for x <= 0 to full relative precision: x / log u corrects the rounding of u = e^x near 1 (Kahan).
+template <class T>
+inline Vec<T> one_minus_exp(Vec<T> x) {
+  const Vec<T> u = exp(x), difference = T(1) - u;
+  const Vec<T> near = difference == Vec<T>{} ? -x : difference * (x / log(u));
+  return x < broadcast(T(-1)) ? difference : near;
+}
+
 template <class T>
 inline Vec<T> silu(Vec<T> x) {
   return x * sigmoid<T>(x);

@@ -6,12 +6,16 @@
 #include "core/cpu/blocks.h"
 #include "core/cpu/kernels.h"
 #include "core/cpu/parallel.h"
+#include "core/cpu/scratch.h"
 
 namespace copylab::cpu {
 namespace {
 
 constexpr int64_t kRows = 16;       // rows of scores that are alive at once
 constexpr int64_t kTaskRows = 256;  // rows of one forward task; its keys are packed once
+
+struct Forward;  // tags of scratch()
+struct Backward;
 
 // Columns of a block of rows, counted from a first key that is a multiple of the vector length.
 struct Columns {
@@ -73,7 +77,7 @@ void forward_rows(const AttentionArgs<T>& a, int64_t b, int64_t head, int64_t ro
   const T* q = a.q + b * len * q_stride + head * d;
   T* out = a.out + b * len * q_stride + head * d;
 
-  Workspace<T> workspace(d * kp + kp * dp + kRows * (kp + 2 * dp));
+  Pieces<T> workspace(scratch<Forward, T>(d * kp + kp * dp + kRows * (kp + 2 * dp)));
   T* keys_t = workspace.take(d * kp);       // (d, kp)
   T* values = workspace.take(kp * dp);      // (kp, dp)
   T* scores = workspace.take(kRows * kp);   // (kRows, kp)
@@ -88,25 +92,23 @@ void forward_rows(const AttentionArgs<T>& a, int64_t b, int64_t head, int64_t ro
     const int64_t n = c.end - c.begin;
     pack(q + t0 * q_stride, q_stride, rows, d, a.scale, kRows, queries);
     block_product<T, false>(kRows, n, d, queries, dp, 1, keys_t + c.begin, kp, scores, kp);
-    T inverse_sum[kRows];
+    T inverse_sum[kRows] = {}, sums[kRows] = {}, maxima[kRows], logs[kRows];
     for (int64_t r = 0; r < kRows; ++r) {
       T* s = scores + r * kp;
-      const int64_t t = t0 + r;
-      T largest = kMinusInf<T>;
+      maxima[r] = kMinusInf<T>;
       if (r < rows) {
-        mask_row(a, b, t, key_begin + c.begin, n, s);
-        largest = row_max(s, n);
+        mask_row(a, b, t0 + r, key_begin + c.begin, n, s);
+        maxima[r] = row_max(s, n);
       }
-      if (largest == kMinusInf<T>) {
+      if (maxima[r] == kMinusInf<T>) {
         std::fill(s, s + n, T(0));
-        inverse_sum[r] = 0;
-        if (r < rows) a.lse[(b * a.heads + head) * len + t] = kMinusInf<T>;
       } else {
-        const T sum = row_exp(s, n, largest);
-        inverse_sum[r] = 1 / sum;
-        a.lse[(b * a.heads + head) * len + t] = largest + std::log(sum);
+        sums[r] = row_exp(s, n, maxima[r]);
+        inverse_sum[r] = 1 / sums[r];
       }
     }
+    simd::map(sums, logs, kRows, [](simd::Vec<T> x) { return simd::log(x); });
+    for (int64_t r = 0; r < rows; ++r) a.lse[(b * a.heads + head) * len + t0 + r] = maxima[r] + logs[r];
     block_product<T, false>(kRows, dp, n, scores, kp, 1, values + c.begin * dp, dp, outputs, dp);
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t i = 0; i < d; ++i) out[(t0 + r) * q_stride + i] = outputs[r * dp + i] * inverse_sum[r];
@@ -145,7 +147,7 @@ void backward_head(const AttentionArgs<T>& a, const AttentionGrads<T>& g, int64_
   const int64_t q_stride = a.heads * d, kv_stride = a.kv_heads * d, group = a.heads / a.kv_heads;
   const int64_t kv_offset = b * len * kv_stride + kv_head * d;
 
-  Workspace<T> workspace(2 * d * kp + 3 * kp * dp + 2 * kRows * kColumns + 3 * kRows * dp);
+  Pieces<T> workspace(scratch<Backward, T>(2 * d * kp + 3 * kp * dp + 2 * kRows * kColumns + 3 * kRows * dp));
   T* keys_t = workspace.take(d * kp);             // (d, kp)
   T* values_t = workspace.take(d * kp);           // (d, kp)
   T* keys = workspace.take(kp * dp);              // (kp, dp)

@@ -7,10 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <limits>
-#include <memory>
-#include <new>
 
 #include "core/cpu/simd.h"
 
@@ -32,29 +29,19 @@ constexpr int64_t aligned_down(int64_t n) {
 template <class T>
 constexpr T kMinusInf = -std::numeric_limits<T>::infinity();
 
-// Uninitialised working memory of one task, aligned for vectors.
+// Working memory of one task, handed out piece by piece; a piece must be a whole number of vectors.
 template <class T>
-class Workspace {
+class Pieces {
  public:
-  explicit Workspace(int64_t n)
-      : data_(
-            static_cast<T*>(std::aligned_alloc(kAlignment, (n * sizeof(T) / kAlignment + 1) * kAlignment))) {
-    if (!data_) throw std::bad_alloc();
-  }
-  // The next n elements; n must be a whole number of vectors.
+  explicit Pieces(T* memory) : next_(memory) {}
   T* take(int64_t n) {
-    T* p = data_.get() + used_;
-    used_ += n;
+    T* p = next_;
+    next_ += n;
     return p;
   }
 
  private:
-  static constexpr size_t kAlignment = 64;
-  struct Free {
-    void operator()(T* p) const { std::free(p); }
-  };
-  std::unique_ptr<T, Free> data_;
-  int64_t used_ = 0;
+  T* next_;
 };
 
 namespace detail {
@@ -107,14 +94,22 @@ inline void pack(const T* x, int64_t stride, int64_t rows, int64_t cols, T scale
 // `to` (cols, padded(rows)) = xᵀ, zero outside of x (rows, cols; row length `stride`).
 template <class T>
 inline void pack_transposed(const T* x, int64_t stride, int64_t rows, int64_t cols, T* to) {
+  constexpr int64_t lanes = simd::kLanes<T>;
   const int64_t ld = padded<T>(rows);
-  for (int64_t i = 0; i < ld; i += simd::kLanes<T>) {
-    const int64_t m = std::clamp<int64_t>(rows - i, 0, simd::kLanes<T>);
-    for (int64_t j = 0; j < cols; ++j) {
-      for (int64_t r = 0; r < m; ++r) to[j * ld + i + r] = x[(i + r) * stride + j];
-      for (int64_t r = m; r < simd::kLanes<T>; ++r) to[j * ld + i + r] = 0;
+  for (int64_t i = 0; i < ld; i += lanes)
+    for (int64_t j = 0; j < cols; j += lanes) {
+      const int64_t m = std::min(lanes, rows - i), n = std::min(lanes, cols - j);
+      simd::Vec<T> square[lanes];
+      for (int64_t r = 0; r < lanes; ++r) {
+        const T* from = x + (i + r) * stride + j;
+        if (r >= m)
+          square[r] = simd::Vec<T>{};
+        else
+          square[r] = n == lanes ? simd::load(from) : simd::load_partial(from, n);
+      }
+      simd::transpose<T>(square);
+      for (int64_t c = 0; c < n; ++c) simd::store(to + (j + c) * ld + i, square[c]);
     }
-  }
 }
 
 // x += scale · packed, for the rows and columns of x.

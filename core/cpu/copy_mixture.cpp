@@ -24,14 +24,6 @@ Vec<T> log_add_exp(Vec<T> a, Vec<T> b) {
   return high == minus_inf ? high : high + simd::log1p(simd::exp(low - high));
 }
 
-// 1 - e^x for x <= 0, to full relative precision: x/log(e^x) corrects the rounding of e^x near 1 (Kahan).
-template <class T>
-Vec<T> one_minus_exp(Vec<T> x) {
-  const Vec<T> e = simd::exp(x), difference = T(1) - e;
-  return x < simd::broadcast(T(-1)) ? difference
-                                    : (difference == Vec<T>{} ? -x : difference * (x / simd::log(e)));
-}
-
 // The logs of the mixture's parts, kLanes positions at once (papers: CPLM §2.3; floor: §2.5 variant I).
 template <class T>
 struct Mixture {
@@ -96,7 +88,7 @@ void copy_mixture_backward(const CopyMixtureArgs<T>& x, const CopyMixtureGrads<T
     if (!x.drop_sink) add(g.dlog_sink, -simd::exp(lm + m.log_share + log_sink - p));
     // dp/du = (1 - floor)·alpha·(1 - alpha)·(pi(y) - P~(y)·(1 - a_sink)).
     const Vec<T> slope = m.log_alpha + m.log_rest + std::log(1 - x.gate_floor) - p;
-    const Vec<T> kept = x.drop_sink ? simd::broadcast(T(1)) : one_minus_exp<T>(log_sink);
+    const Vec<T> kept = x.drop_sink ? simd::broadcast(T(1)) : simd::one_minus_exp<T>(log_sink);
     add(g.dgate_logit, simd::exp(slope + lm) * kept - simd::exp(slope + log_copy));
   });
 }

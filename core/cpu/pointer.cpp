@@ -3,14 +3,20 @@
 #include <algorithm>
 #include <cmath>
 
+#include "core/cpu/activations.h"
 #include "core/cpu/blocks.h"
 #include "core/cpu/kernels.h"
 #include "core/cpu/parallel.h"
+#include "core/cpu/scratch.h"
 
 namespace copylab::cpu {
 namespace {
 
 constexpr int64_t kRows = 16;  // rows of scores that are alive at once
+
+struct Forward;  // tags of scratch()
+struct Backward;
+struct KeyGradients;
 
 // Below this log-mass the sum of the matching weights has lost digits to underflow, or is 0.
 template <class T>
@@ -107,10 +113,17 @@ T log_sum_matching(const PointerArgs<T>& a, const Chunk<T>& chunk, int64_t t, co
   return largest == kMinusInf<T> ? largest : (largest - offset) + std::log(sum);
 }
 
+// Of each row of a block: whether it has a source, and its sums of exp(score - offset) without the sink's.
+template <class T>
+struct RowSums {
+  bool any[kRows];
+  T sink[kRows] = {}, offset[kRows] = {}, all[kRows] = {}, matching[kRows] = {};
+};
+
 template <class T>
 void forward_chunk(const PointerArgs<T>& a, const Chunk<T>& chunk) {
   const int64_t len = a.length, d = a.dim, dp = padded<T>(d), kp = padded<T>(chunk.keys());
-  Workspace<T> workspace(d * kp + kRows * (kp + dp));
+  Pieces<T> workspace(scratch<Forward, T>(d * kp + kRows * (kp + dp)));
   T* keys_t = workspace.take(d * kp);       // (d, kp)
   T* scores = workspace.take(kRows * kp);   // (kRows, kp)
   T* queries = workspace.take(kRows * dp);  // (kRows, dp)
@@ -122,36 +135,50 @@ void forward_chunk(const PointerArgs<T>& a, const Chunk<T>& chunk) {
     const int64_t n = c.end - c.begin, key = chunk.key_begin + c.begin;
     pack(a.q + (chunk.b * len + t0) * d, d, rows, d, a.scale, kRows, queries);
     block_product<T, false>(kRows, n, d, queries, dp, 1, keys_t + c.begin, kp, scores, kp);
+    RowSums<T> sums;
     for (int64_t r = 0; r < rows; ++r) {
-      const int64_t t = t0 + r, row = chunk.b * len + t;
-      const T sink = a.sink ? a.sink[row] : kMinusInf<T>;
+      const int64_t row = chunk.b * len + t0 + r;
       T* s = scores + r * kp;
-      const Span span = mask_row(a, chunk.b, t, key, n, s);
-      T largest = row_max(s, n);
+      const Span span = mask_row(a, chunk.b, t0 + r, key, n, s);
       T* weights = a.weights ? a.weights + row * len : nullptr;
       if (weights) std::fill(weights, weights + len, T(0));
-      if (largest == kMinusInf<T>) {
-        a.log_copy[row] = kMinusInf<T>;
-        a.log_sink[row] = 0;
-        a.lse[row] = sink;
-        continue;
-      }
-      largest = std::max(largest, sink);
-      const T sum = row_exp(s, n, largest) + std::exp(sink - largest);
-      const T log_sum = std::log(sum);
+      const T largest = row_max(s, n);
+      sums.any[r] = largest > kMinusInf<T>;
+      if (!sums.any[r]) continue;
+      sums.sink[r] = a.sink ? a.sink[row] : kMinusInf<T>;
+      sums.offset[r] = std::max(largest, sums.sink[r]);
+      sums.all[r] = row_exp(s, n, sums.offset[r]);
       const int32_t* tokens = a.tokens + chunk.b * len + key + a.shift;
       const int32_t target = a.targets[row];
       T matching = 0;
 #pragma omp simd reduction(+ : matching)
       for (int64_t j = span.begin; j < span.end; ++j) matching += tokens[j] == target ? s[j] : T(0);
-      T log_copy = std::log(matching) - log_sum;
-      if (!(log_copy > kUnderflow<T>))
-        log_copy = log_sum_matching(a, chunk, t, queries + r * dp, keys_t, largest) - log_sum;
-      a.log_copy[row] = target < 0 ? kMinusInf<T> : log_copy;
-      a.log_sink[row] = (sink - largest) - log_sum;
-      a.lse[row] = largest + log_sum;
-      if (weights)
+      sums.matching[r] = matching;
+      if (weights) {
+        const T sum = sums.all[r] + std::exp(sums.sink[r] - sums.offset[r]);
         for (int64_t j = span.begin; j < span.end; ++j) weights[key + j + a.shift] = s[j] / sum;
+      }
+    }
+    T log_all[kRows], log_matching[kRows];
+    for (int64_t r = 0; r < kRows; r += simd::kLanes<T>) {
+      const simd::Vec<T> sink = simd::exp(simd::load(sums.sink + r) - simd::load(sums.offset + r));
+      simd::store(log_all + r, simd::log(simd::load(sums.all + r) + sink));
+      simd::store(log_matching + r, simd::log(simd::load(sums.matching + r)));
+    }
+    for (int64_t r = 0; r < rows; ++r) {
+      const int64_t t = t0 + r, row = chunk.b * len + t;
+      if (!sums.any[r]) {
+        a.log_copy[row] = kMinusInf<T>;
+        a.log_sink[row] = 0;
+        a.lse[row] = a.sink ? a.sink[row] : kMinusInf<T>;
+        continue;
+      }
+      T log_copy = log_matching[r] - log_all[r];
+      if (!(log_copy > kUnderflow<T>))
+        log_copy = log_sum_matching(a, chunk, t, queries + r * dp, keys_t, sums.offset[r]) - log_all[r];
+      a.log_copy[row] = a.targets[row] < 0 ? kMinusInf<T> : log_copy;
+      a.log_sink[row] = (sums.sink[r] - sums.offset[r]) - log_all[r];
+      a.lse[row] = sums.offset[r] + log_all[r];
     }
   }
 }
@@ -169,17 +196,6 @@ void pointer(const PointerArgs<T>& a) {
                [&](int64_t task) { forward_chunk(a, Chunk<T>(a, task / chunks, task % chunks)); });
 }
 
-// The gradients that reach row t, of quantities that depend on its scores.
-template <class T>
-struct RowGradient {
-  T copy, sink;
-};
-template <class T>
-RowGradient<T> row_gradient(const PointerArgs<T>& a, const PointerGrads<T>& g, int64_t row) {
-  return {g.dlog_copy && a.log_copy[row] > kMinusInf<T> ? g.dlog_copy[row] : T(0),
-          g.dlog_sink && a.sink ? g.dlog_sink[row] : T(0)};
-}
-
 // Adds to dq and dsink of the chunk's rows; dkeys (padded(keys), padded(d)) is overwritten.
 //
 // With a_j = exp(s_j - lse) and matching share m_j = a_j [match] / sum of matching a:
@@ -188,7 +204,7 @@ template <class T>
 void backward_chunk(const PointerArgs<T>& a, const PointerGrads<T>& g, const Chunk<T>& chunk, T* dkeys) {
   constexpr int64_t kColumns = 128;  // columns of scores alive at once, so that a block stays in the L1 cache
   const int64_t len = a.length, d = a.dim, dp = padded<T>(d), kp = padded<T>(chunk.keys());
-  Workspace<T> workspace(d * kp + kp * dp + kRows * (kColumns + 2 * dp));
+  Pieces<T> workspace(scratch<Backward, T>(d * kp + kp * dp + kRows * (kColumns + 2 * dp)));
   T* keys_t = workspace.take(d * kp);            // (d, kp)
   T* keys = workspace.take(kp * dp);             // (kp, dp)
   T* scores = workspace.take(kRows * kColumns);  // (kRows, kColumns), then their gradients
@@ -201,15 +217,28 @@ void backward_chunk(const PointerArgs<T>& a, const PointerGrads<T>& g, const Chu
 
   for (int64_t t0 = chunk.row_begin; t0 < chunk.row_end; t0 += kRows) {
     const int64_t rows = std::min(kRows, chunk.row_end - t0), first = chunk.b * len + t0;
+    T dcopy[kRows] = {}, dsink[kRows] = {}, log_sink[kRows] = {}, inverse_copy[kRows] = {};
     bool any = false;
     for (int64_t r = 0; r < rows; ++r) {
-      const RowGradient<T> dy = row_gradient(a, g, first + r);
-      any = any || dy.copy != 0 || dy.sink != 0;
-      if (g.dsink)
-        g.dsink[first + r] -=
-            dy.sink * std::expm1(a.log_sink[first + r]) + dy.copy * std::exp(a.log_sink[first + r]);
+      const int64_t row = first + r;
+      if (g.dlog_copy && a.log_copy[row] > kMinusInf<T>) {
+        dcopy[r] = g.dlog_copy[row];
+        inverse_copy[r] = -a.log_copy[row];
+      }
+      if (g.dlog_sink && a.sink) dsink[r] = g.dlog_sink[row];
+      log_sink[r] = a.log_sink[row];
+      any = any || dcopy[r] != 0 || dsink[r] != 0;
     }
     if (!any) continue;
+    for (int64_t r = 0; r < kRows; r += simd::kLanes<T>) {
+      const simd::Vec<T> sink = simd::load(log_sink + r);
+      const simd::Vec<T> ds =
+          simd::load(dsink + r) * simd::one_minus_exp<T>(sink) - simd::load(dcopy + r) * simd::exp(sink);
+      simd::store(inverse_copy + r, simd::exp(simd::load(inverse_copy + r)));
+      const int64_t count = std::clamp<int64_t>(rows - r, 0, simd::kLanes<T>);
+      if (g.dsink)
+        simd::store_partial(g.dsink + first + r, simd::load_partial(g.dsink + first + r, count) + ds, count);
+    }
 
     const Columns visible = visible_columns(a, chunk, t0, rows);
     pack(a.q + first * d, d, rows, d, a.scale, kRows, queries);
@@ -220,26 +249,25 @@ void backward_chunk(const PointerArgs<T>& a, const PointerGrads<T>& g, const Chu
       for (int64_t r = 0; r < kRows; ++r) {
         T* s = scores + r * kColumns;
         const int64_t row = first + r;
-        const RowGradient<T> dy = r < rows ? row_gradient(a, g, row) : RowGradient<T>{0, 0};
-        if ((dy.copy == 0 && dy.sink == 0) || a.lse[row] == kMinusInf<T>) {
+        if ((dcopy[r] == 0 && dsink[r] == 0) || a.lse[row] == kMinusInf<T>) {
           std::fill(s, s + n, T(0));
           continue;
         }
         const Span span = mask_row(a, chunk.b, t0 + r, key, n, s);
         const int32_t* tokens = a.tokens + chunk.b * len + key + a.shift;
         const int32_t target = a.targets[row];
-        const T log_copy = a.log_copy[row], all = -(dy.copy + dy.sink);
-        if (dy.copy != 0 && !(log_copy > kUnderflow<T>)) {
+        const T log_copy = a.log_copy[row], all = -(dcopy[r] + dsink[r]);
+        if (dcopy[r] != 0 && !(log_copy > kUnderflow<T>)) {
           for (int64_t j = span.begin; j < span.end; ++j) {
             const T logit = s[j] - a.lse[row];
             s[j] = all * std::exp(logit);
-            if (tokens[j] == target) s[j] += dy.copy * std::exp(logit - log_copy);
+            if (tokens[j] == target) s[j] += dcopy[r] * std::exp(logit - log_copy);
           }
           std::fill(s, s + span.begin, T(0));
           std::fill(s + span.end, s + n, T(0));
         } else {
           row_exp(s, n, a.lse[row]);
-          const T match = all + (dy.copy != 0 ? dy.copy * std::exp(-log_copy) : T(0));
+          const T match = all + (dcopy[r] != 0 ? dcopy[r] * inverse_copy[r] : T(0));
           std::fill(s, s + span.begin, T(0));
           for (int64_t j = span.begin; j < span.end; ++j) s[j] *= tokens[j] == target ? match : all;
         }
@@ -255,8 +283,7 @@ template <class T>
 void pointer_backward(const PointerArgs<T>& a, const PointerGrads<T>& g) {
   const int64_t chunks = (a.length + chunk_rows(a) - 1) / chunk_rows(a);
   const int64_t dp = padded<T>(a.dim), part = padded<T>(a.length) * dp, work = visible_pairs(a) * a.dim;
-  Workspace<T> parts(a.batch * chunks * part);
-  T* dkeys = parts.take(a.batch * chunks * part);
+  T* dkeys = scratch<KeyGradients, T>(a.batch * chunks * part);
   parallel_for(a.batch * chunks, 3 * work, [&](int64_t task) {
     backward_chunk(a, g, Chunk<T>(a, task / chunks, task % chunks), dkeys + task * part);
   });

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <utility>
 
 namespace copylab::cpu::simd {
 
@@ -136,30 +137,57 @@ inline F64 sqrt(F64 x) {
 }
 
 namespace detail {
+template <int kDistance, class V, size_t... kLane>
+inline V swap_lanes(V x, std::index_sequence<kLane...>) {
+  return __builtin_shufflevector(x, x, (kLane ^ kDistance)...);
+}
 // Folds the lanes with `op`, halves first: a fixed order.
-template <class T, class V, class Op>
-inline T fold(V x, Op op) {
-  T lane[kLanes<T>];
-  std::memcpy(lane, &x, sizeof(x));
-  for (int half = kLanes<T> / 2; half > 0; half /= 2) {
-    for (int i = 0; i < half; ++i) lane[i] = op(lane[i], lane[i + half]);
+template <int kHalf, class V, class Op>
+inline V fold(V x, Op op) {
+  if constexpr (kHalf == 0) {
+    return x;
+  } else {
+    constexpr size_t kCount = sizeof(V) / sizeof(x[0]);
+    return fold<kHalf / 2>(op(x, swap_lanes<kHalf>(x, std::make_index_sequence<kCount>{})), op);
   }
-  return lane[0];
+}
+// One step of a transposition: of each pair of rows kDistance apart, the off-diagonal lanes change places.
+template <int kDistance, class V, size_t... kLane>
+inline void exchange(V* row, std::index_sequence<kLane...>) {
+  constexpr size_t kCount = sizeof...(kLane), kBit = kDistance;
+#pragma GCC unroll 16
+  for (size_t i = 0; i < kCount; ++i) {
+    if (i & kBit) continue;
+    const V a = row[i], b = row[i + kBit];
+    row[i] = __builtin_shufflevector(a, b, (kLane & kBit ? kCount + kLane - kBit : kLane)...);
+    row[i + kBit] = __builtin_shufflevector(a, b, (kLane & kBit ? kCount + kLane : kLane + kBit)...);
+  }
+}
+template <int kDistance, class V>
+inline void transpose(V* row) {
+  exchange<kDistance>(row, std::make_index_sequence<sizeof(V) / sizeof(row[0][0])>{});
+  if constexpr (kDistance > 1) transpose<kDistance / 2>(row);
 }
 }  // namespace detail
 
+// Transposes the square of kLanes vectors.
+template <class T>
+inline void transpose(Vec<T> (&rows)[kLanes<T>]) {
+  detail::transpose<kLanes<T> / 2>(&rows[0]);
+}
+
 // Sum and maximum of the lanes, in a fixed order.
 inline float sum(F32 x) {
-  return detail::fold<float>(x, [](float a, float b) { return a + b; });
+  return detail::fold<kLanes<float> / 2>(x, [](F32 a, F32 b) { return a + b; })[0];
 }
 inline double sum(F64 x) {
-  return detail::fold<double>(x, [](double a, double b) { return a + b; });
+  return detail::fold<kLanes<double> / 2>(x, [](F64 a, F64 b) { return a + b; })[0];
 }
 inline float max_lane(F32 x) {
-  return detail::fold<float>(x, [](float a, float b) { return a > b ? a : b; });
+  return detail::fold<kLanes<float> / 2>(x, [](F32 a, F32 b) { return max(a, b); })[0];
 }
 inline double max_lane(F64 x) {
-  return detail::fold<double>(x, [](double a, double b) { return a > b ? a : b; });
+  return detail::fold<kLanes<double> / 2>(x, [](F64 a, F64 b) { return max(a, b); })[0];
 }
 
 // e^x. Within 2 units in the last place; 0 below about -87 (float) or -708 (double), so e^-inf = 0 and there
