@@ -91,7 +91,7 @@ void forward_rows(const AttentionArgs<T>& a, int64_t b, int64_t head, int64_t ro
     const Columns c = visible_columns(a, t0, t0 + rows, key_begin);
     const int64_t n = c.end - c.begin;
     pack(q + t0 * q_stride, q_stride, rows, d, a.scale, kRows, queries);
-    block_product<T, false>(kRows, n, d, queries, dp, 1, keys_t + c.begin, kp, scores, kp);
+    block_product<T>(kRows, n, d, {queries, dp, 1}, keys_t + c.begin, kp, scores, kp, false);
     T inverse_sum[kRows] = {}, sums[kRows] = {}, maxima[kRows], logs[kRows];
     for (int64_t r = 0; r < kRows; ++r) {
       T* s = scores + r * kp;
@@ -109,7 +109,7 @@ void forward_rows(const AttentionArgs<T>& a, int64_t b, int64_t head, int64_t ro
     }
     simd::map(sums, logs, kRows, [](simd::Vec<T> x) { return simd::log(x); });
     for (int64_t r = 0; r < rows; ++r) a.lse[(b * a.heads + head) * len + t0 + r] = maxima[r] + logs[r];
-    block_product<T, false>(kRows, dp, n, scores, kp, 1, values + c.begin * dp, dp, outputs, dp);
+    block_product<T>(kRows, dp, n, {scores, kp, 1}, values + c.begin * dp, dp, outputs, dp, false);
     for (int64_t r = 0; r < rows; ++r)
       for (int64_t i = 0; i < d; ++i) out[(t0 + r) * q_stride + i] = outputs[r * dp + i] * inverse_sum[r];
 
@@ -180,8 +180,8 @@ void backward_head(const AttentionArgs<T>& a, const AttentionGrads<T>& g, int64_
 
       for (int64_t c = visible.begin; c < visible.end; c += kColumns) {
         const int64_t n = std::min(kColumns, visible.end - c);
-        block_product<T, false>(kRows, n, d, queries, dp, 1, keys_t + c, kp, probs, kColumns);
-        block_product<T, false>(kRows, n, d, douts, dp, 1, values_t + c, kp, dscores, kColumns);
+        block_product<T>(kRows, n, d, {queries, dp, 1}, keys_t + c, kp, probs, kColumns, false);
+        block_product<T>(kRows, n, d, {douts, dp, 1}, values_t + c, kp, dscores, kColumns, false);
         for (int64_t r = 0; r < kRows; ++r) {
           T *p = probs + r * kColumns, *ds = dscores + r * kColumns;
           if (r >= rows || lse[t0 + r] == kMinusInf<T>) {
@@ -194,12 +194,10 @@ void backward_head(const AttentionArgs<T>& a, const AttentionGrads<T>& g, int64_
           for (int64_t j = 0; j < n; ++j) ds[j] = p[j] * (ds[j] - row_dot[r]);
         }
         // `queries` carry the scale already; dq gets it below.
-        if (c == visible.begin)
-          block_product<T, false>(kRows, dp, n, dscores, kColumns, 1, keys + c * dp, dp, dqueries, dp);
-        else
-          block_product<T, true>(kRows, dp, n, dscores, kColumns, 1, keys + c * dp, dp, dqueries, dp);
-        block_product<T, true>(n, dp, kRows, dscores, 1, kColumns, queries, dp, dkeys + c * dp, dp);
-        block_product<T, true>(n, dp, kRows, probs, 1, kColumns, douts, dp, dvalues + c * dp, dp);
+        block_product<T>(kRows, dp, n, {dscores, kColumns, 1}, keys + c * dp, dp, dqueries, dp,
+                         c > visible.begin);
+        block_product<T>(n, dp, kRows, {dscores, 1, kColumns}, queries, dp, dkeys + c * dp, dp, true);
+        block_product<T>(n, dp, kRows, {probs, 1, kColumns}, douts, dp, dvalues + c * dp, dp, true);
       }
       if (g.dq) add_packed(dqueries, rows, d, a.scale, g.dq + at, q_stride);
     }

@@ -1,20 +1,18 @@
 // Small dense blocks: the packing, products and row reductions that attention and pointer are built from.
 //
 // A packed matrix has rows of a whole number of SIMD vectors, padded with zeros, so that inner loops have no
-// remainders. Every element of a product is one chain of multiply-adds in index order, so its bits do not
-// depend on how the matrix was cut into blocks.
+// remainders. Each product adds up an element in index order, so its bits do not depend on the tile that
+// computes it.
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 
+#include "core/cpu/gemm.h"
 #include "core/cpu/simd.h"
 
 namespace copylab::cpu {
-
-// Rows of the register tile; with two vectors a row, 16 accumulators of AVX-512's 32 registers, 8 of 16 else.
-constexpr int kTileRows = simd::kBytes == 64 ? 8 : 4;
 
 // n rounded up to whole vectors: the row length of a packed matrix of n columns.
 template <class T>
@@ -44,39 +42,16 @@ class Pieces {
   T* next_;
 };
 
-namespace detail {
-template <class T, bool kAdd, int kVectors>
-inline void product_columns(int64_t m, int64_t k, const T* a, int64_t row_step, int64_t step, const T* b,
-                            int64_t ldb, T* c, int64_t ldc) {
-  constexpr int64_t lanes = simd::kLanes<T>;
-  for (int64_t i = 0; i < m; i += kTileRows) {
-    simd::Vec<T> sum[kTileRows][kVectors];
-    for (int r = 0; r < kTileRows; ++r)
-      for (int v = 0; v < kVectors; ++v)
-        sum[r][v] = kAdd ? simd::load(c + (i + r) * ldc + v * lanes) : simd::Vec<T>{};
-    const T* left = a + i * row_step;
-    for (int64_t p = 0; p < k; ++p) {
-      simd::Vec<T> right[kVectors];
-      for (int v = 0; v < kVectors; ++v) right[v] = simd::load(b + p * ldb + v * lanes);
-      for (int r = 0; r < kTileRows; ++r)
-        for (int v = 0; v < kVectors; ++v) sum[r][v] += left[r * row_step + p * step] * right[v];
-    }
-    for (int r = 0; r < kTileRows; ++r)
-      for (int v = 0; v < kVectors; ++v) simd::store(c + (i + r) * ldc + v * lanes, sum[r][v]);
-  }
-}
-}  // namespace detail
-
-// C (m, n) = A·B, or C += A·B with `kAdd`; A's element (i, p) is a[i·row_step + p·step]; B (k, n) and C are
-// packed with row lengths ldb and ldc. m must be a multiple of kTileRows, n whole vectors.
-template <class T, bool kAdd>
-inline void block_product(int64_t m, int64_t n, int64_t k, const T* a, int64_t row_step, int64_t step,
-                          const T* b, int64_t ldb, T* c, int64_t ldc) {
-  constexpr int64_t lanes = simd::kLanes<T>;
-  int64_t j = 0;
-  for (; j + 2 * lanes <= n; j += 2 * lanes)
-    detail::product_columns<T, kAdd, 2>(m, k, a, row_step, step, b + j, ldb, c + j, ldc);
-  if (j < n) detail::product_columns<T, kAdd, 1>(m, k, a, row_step, step, b + j, ldb, c + j, ldc);
+// C (m, n) = A·B, or C += A·B with `add`; B (k, n) and C are packed with row lengths ldb and ldc, and n is a
+// whole number of vectors.
+template <class T>
+inline void block_product(int64_t m, int64_t n, int64_t k, gemm::View<T> a, const T* b, int64_t ldb, T* c,
+                          int64_t ldc, bool add) {
+  const int64_t height = gemm::ceil_div(m, gemm::ceil_div(m, gemm::kRows));
+  for (int64_t j = 0; j < n; j += gemm::kColumns<T>)
+    for (int64_t i = 0; i < m; i += height)
+      gemm::run_tile<T>(static_cast<int>(std::min(height, m - i)), k, {a.data + i * a.row, a.row, a.col},
+                        b + j, ldb, c + i * ldc + j, ldc, std::min<int64_t>(gemm::kColumns<T>, n - j), add);
 }
 
 // `to` (rows_padded, padded(cols)) = scale · x, zero outside of x (rows, cols; row length `stride`).

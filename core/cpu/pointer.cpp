@@ -134,7 +134,7 @@ void forward_chunk(const PointerArgs<T>& a, const Chunk<T>& chunk) {
     const Columns c = visible_columns(a, chunk, t0, rows);
     const int64_t n = c.end - c.begin, key = chunk.key_begin + c.begin;
     pack(a.q + (chunk.b * len + t0) * d, d, rows, d, a.scale, kRows, queries);
-    block_product<T, false>(kRows, n, d, queries, dp, 1, keys_t + c.begin, kp, scores, kp);
+    block_product<T>(kRows, n, d, {queries, dp, 1}, keys_t + c.begin, kp, scores, kp, false);
     RowSums<T> sums;
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t row = chunk.b * len + t0 + r;
@@ -245,7 +245,7 @@ void backward_chunk(const PointerArgs<T>& a, const PointerGrads<T>& g, const Chu
     std::fill(dqueries, dqueries + kRows * dp, T(0));
     for (int64_t c = visible.begin; c < visible.end; c += kColumns) {
       const int64_t n = std::min(kColumns, visible.end - c), key = chunk.key_begin + c;
-      block_product<T, false>(kRows, n, d, queries, dp, 1, keys_t + c, kp, scores, kColumns);
+      block_product<T>(kRows, n, d, {queries, dp, 1}, keys_t + c, kp, scores, kColumns, false);
       for (int64_t r = 0; r < kRows; ++r) {
         T* s = scores + r * kColumns;
         const int64_t row = first + r;
@@ -272,8 +272,8 @@ void backward_chunk(const PointerArgs<T>& a, const PointerGrads<T>& g, const Chu
           for (int64_t j = span.begin; j < span.end; ++j) s[j] *= tokens[j] == target ? match : all;
         }
       }
-      block_product<T, true>(kRows, dp, n, scores, kColumns, 1, keys + c * dp, dp, dqueries, dp);
-      block_product<T, true>(n, dp, kRows, scores, 1, kColumns, queries, dp, dkeys + c * dp, dp);
+      block_product<T>(kRows, dp, n, {scores, kColumns, 1}, keys + c * dp, dp, dqueries, dp, true);
+      block_product<T>(n, dp, kRows, {scores, 1, kColumns}, queries, dp, dkeys + c * dp, dp, true);
     }
     if (g.dq) add_packed(dqueries, rows, d, a.scale, g.dq + first * d, d);
   }
