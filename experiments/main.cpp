@@ -1,4 +1,6 @@
-// The copylab program.
-int main() {
-  return 0;
+// The copylab program; everything it does is a verb of experiments/cli/.
+#include "experiments/cli/verbs.h"
+
+int main(int argc, char** argv) {
+  return copylab::run_cli(argc, argv);
 }

@@ -36,7 +36,8 @@ std::vector<Field> transformer_fields() {
   constexpr double kMany = 1 << 20;
   return {
       {"model.preset", std::string(nano.name),
-       "named shape: the defaults of model.dim, model.layers, model.heads and model.kv_heads", 0, 0, names},
+       "named shape: the defaults of model.dim, model.layers, model.heads and model.kv_heads", 0, 0, names,
+       false},
       {"model.dim", nano.dim, "width D", 2, kMany},
       {"model.layers", nano.layers, "blocks", 1, 4096},
       {"model.heads", nano.heads, "query heads", 1, 4096},

@@ -254,15 +254,16 @@ size_t Expansion::largest_count() const {
   return first_.size() + per_seed * roles * fresh;
 }
 
-bool matches(const Catalogue& catalogue, const Cell& cell, const Band& band) {
-  if (!band.arm.empty() && band.arm != cell.arm) return false;
-  if (band.role == "tune" ? !cell.tune : band.role == "same" ? !cell.same : !cell.best) return false;
-  const Settings& settings = cell.result().settings;
-  const Schema schema(catalogue, settings.text("task.name"), settings.text("head.kind"),
-                      measure_names(settings.text("run.measures")));
+bool matches(const Catalogue& catalogue, const Band& band, const std::string& arm, Roles roles,
+             const Settings* settings) {
+  if (!band.arm.empty() && band.arm != arm) return false;
+  if (band.role == "tune" ? !roles.tune : band.role == "same" ? !roles.same : !roles.best) return false;
+  if (!settings) return true;
+  const Schema schema(catalogue, settings->text("task.name"), settings->text("head.kind"),
+                      measure_names(settings->text("run.measures")));
   for (const auto& [key, raw] : band.where.entries) {
-    if (settings.at(schema.at(key, raw.where).path) != parse_value(schema.at(key, raw.where), raw))
-      return false;
+    const Field& field = schema.at(key, raw.where);
+    if (settings->at(key) != parse_value(field, raw)) return false;
   }
   return true;
 }

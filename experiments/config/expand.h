@@ -73,8 +73,13 @@ class Expansion {
   std::vector<Cell> first_;
 };
 
-// Does a cell match a band: arm, role, and the settings under `where`? Throws ConfigError for a key or value
-// that its schema refuses.
-bool matches(const Catalogue& catalogue, const Cell& cell, const Band& band);
+struct Roles {
+  bool tune = false, best = false, same = false;
+};
+
+// Does a result match a band: arm, role, and the settings under `where`? A result without settings (it is
+// missing) matches if its arm and role do. Throws ConfigError for a key or value that the schema refuses.
+bool matches(const Catalogue& catalogue, const Band& band, const std::string& arm, Roles roles,
+             const Settings* settings);
 
 }  // namespace copylab

@@ -154,6 +154,10 @@ RawConfig flatten(const YAML::Node& map, const std::string& file) {
   return out;
 }
 
+RawConfig read_config(const std::filesystem::path& file) {
+  return flatten(load_yaml(file), file.string());
+}
+
 RawConfig::Entry parse_assignment(const std::string& text) {
   const auto [key, value] = split_assignment(text);
   if (value.starts_with('[')) return {key, parse_list(key, value)};

@@ -47,6 +47,7 @@ RawValue raw_value(const YAML::Node& node, const std::string& file);
 // A map as dotted keys: nested maps and dotted keys may be mixed. The same key twice is an error, in either
 // form.
 RawConfig flatten(const YAML::Node& map, const std::string& file);
+RawConfig read_config(const std::filesystem::path& file);  // load_yaml, then flatten
 
 // "train.lr=1e-3" from the command line. A value that starts with '[' is a YAML list.
 RawConfig::Entry parse_assignment(const std::string& text);

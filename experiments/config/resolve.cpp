@@ -158,7 +158,7 @@ std::string to_yaml(const Settings& settings) {
 }
 
 Settings load_settings(const std::filesystem::path& file) {
-  return resolve(Catalogue::installed(), {flatten(load_yaml(file), file.string())});
+  return resolve(Catalogue::installed(), {read_config(file)});
 }
 
 }  // namespace copylab

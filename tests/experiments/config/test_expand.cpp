@@ -225,7 +225,9 @@ TEST_CASE("Bands match cells by arm, role and settings", "[expand]") {
   const Band& band = e.experiment().expected.at(0);
   CHECK(band.low == 0.98);
   int n = 0;
-  for (const Cell& cell : e.first()) n += matches(catalogue, cell, band);
+  for (const Cell& cell : e.first()) {
+    n += matches(catalogue, band, cell.arm, {cell.tune, cell.best, cell.same}, &cell.result().settings);
+  }
   CHECK(n == 2);  // vocabulary 1024, two seeds
 }
 

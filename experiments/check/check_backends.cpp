@@ -1,0 +1,93 @@
+// Rounding against bugs.
+#include "experiments/check/check_backends.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <vector>
+
+#include "core/nn/model.h"
+#include "core/ops/reduce.h"
+#include "experiments/check/check_gradients.h"
+#include "experiments/check/check_settings.h"
+#include "experiments/train/trainer.h"
+
+namespace copylab {
+namespace {
+
+// float32 rounds at 6e-8; the sums of these models are some 10^3 long and their gradients lose about two
+// digits.
+constexpr double kTolerance = 2e-4;
+
+struct Pass {
+  double loss;
+  std::map<std::string, std::vector<double>> gradients;
+};
+
+template <class T>
+Pass run_pass(const Backend& backend, const Settings& settings, const Task& task, const Batch& batch) {
+  nn::Model model(backend, dtype_of<T>(), settings, task.vocab(), task.length());
+  model.allocate();
+  model.initialise(3);
+  model.parameters().zero_grad();
+  Tape tape(backend);
+  Tape::Options options;
+  options.training = false;  // the masks of dropout do not depend on the type, but their scale rounds
+  tape.begin(options);
+  const Tensor loss = ops::mean(tape, model.forward(tape, head_input(tape, batch)).nll);
+  tape.backward(loss);
+  Pass pass{static_cast<double>(to_host<T>(backend, loss)[0]), {}};
+  for (const auto& entry : model.parameters().entries()) {
+    std::vector<T> host(static_cast<size_t>(entry.shape.size()));
+    backend.copy_out(host.data(), entry.tensor.template grad<T>(), sizeof(T) * host.size());
+    pass.gradients[entry.name].assign(host.begin(), host.end());
+  }
+  return pass;
+}
+
+}  // namespace
+
+BackendCheck check_backend(const Backend& backend, const Settings& settings) {
+  const auto task = find_task(settings.text("task.name")).make(settings);
+  const Batch batch = task->batch(Split::train, 6, 0, 4);
+  const Pass low = run_pass<float>(backend, settings, *task, batch);
+  const Pass high = run_pass<double>(cpu_backend(), settings, *task, batch);
+  BackendCheck result;
+  result.loss_error = std::abs(low.loss - high.loss) / std::max(1e-3, std::abs(high.loss));
+  for (const auto& [name, exact] : high.gradients) {
+    const std::vector<double>& rounded = low.gradients.at(name);
+    double largest = 1e-6;  // a gradient that is zero up to rounding is compared absolutely
+    for (double g : exact) largest = std::max(largest, std::abs(g));
+    for (size_t i = 0; i < exact.size(); ++i) {
+      const double error = std::abs(rounded[i] - exact[i]) / largest;
+      if (error <= result.gradient_error) continue;  // also false for NaN, which is then reported
+      result.gradient_error = error;
+      result.parameter = name;
+    }
+  }
+  return result;
+}
+
+int check_backends(std::ostream& out) {
+  std::vector<const Backend*> backends = {&cpu_backend()};
+  const char* why = "";
+  if (const Backend* cuda = cuda_backend(&why)) backends.push_back(cuda);
+  int bugs = 0;
+  out << fmt::format("{:8} {:52} {:>9} {:>9}  {:24} {}\n", "backend", "variant", "loss", "gradient", "where",
+                     "verdict");
+  for (const Backend* backend : backends) {
+    for (const std::vector<std::string>& variant : head_variants()) {
+      const BackendCheck check = check_backend(*backend, check_settings(variant));
+      const bool ok = check.loss_error <= kTolerance && check.gradient_error <= kTolerance;
+      bugs += !ok;
+      out << fmt::format("{:8} {:52} {:9.1e} {:9.1e}  {:24} {}\n", backend->name, fmt::join(variant, " "),
+                         check.loss_error, check.gradient_error, check.parameter, ok ? "rounding" : "BUG");
+    }
+  }
+  if (backends.size() == 1) out << "cuda: " << why << '\n';
+  return bugs == 0 ? 0 : 3;
+}
+
+}  // namespace copylab

@@ -1,0 +1,33 @@
+// Estimate: what a run will cost, from its settings alone.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/settings.h"
+#include "experiments/train/memory.h"
+#include "experiments/train/train_plan.h"
+
+namespace copylab {
+
+struct Estimate {
+  int64_t parameters = 0;  // trained numbers
+  TrainPlan plan;
+  MemoryEstimate memory;
+  double flops_per_token = 0;                          // forward
+  std::vector<std::pair<std::string, double>> budget;  // facts of the task about this many sequences
+
+  int64_t tokens() const { return plan.steps * plan.tokens_per_step(); }
+  // Of a whole training: the backward pass costs twice the forward pass.
+  double training_flops() const { return 3.0 * flops_per_token * static_cast<double>(tokens()); }
+};
+
+// Builds the task and declares the model, but allocates and runs nothing.
+Estimate estimate(const Settings& settings);
+
+// Multiply-adds times two per second that this machine reaches now on matrix products, measured in some 50
+// ms.
+double matrix_rate();
+
+}  // namespace copylab

@@ -1,0 +1,135 @@
+// The command line: exit codes, messages on one line, help of every verb, and the verbs that run nothing.
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "core/io/hdf5.h"
+#include "experiments/cli/verbs.h"
+#include "tests/catch.h"
+#include "tests/experiments/files.h"
+
+using namespace copylab;
+using namespace copylab::testing;
+
+namespace {
+
+struct Result {
+  int code;
+  std::string out, err;
+};
+
+// What goes to a file descriptor until read().
+class Capture {
+ public:
+  explicit Capture(int fd) : fd_(fd), saved_(dup(fd)), file_(std::tmpfile()) { dup2(fileno(file_), fd_); }
+  std::string read() {
+    std::fflush(nullptr);
+    dup2(saved_, fd_);
+    close(saved_);
+    std::string text;
+    std::rewind(file_);
+    for (int c; (c = std::fgetc(file_)) != EOF;) text += static_cast<char>(c);
+    std::fclose(file_);
+    return text;
+  }
+
+ private:
+  int fd_, saved_;
+  std::FILE* file_;
+};
+
+// Runs from the source folder, so that configs/ is found.
+Result call(std::vector<const char*> words) {
+  words.insert(words.begin(), "copylab");
+  const std::filesystem::path before = std::filesystem::current_path();
+  std::filesystem::current_path(COPYLAB_SOURCE_DIR);
+  std::fflush(nullptr);
+  Capture out(STDOUT_FILENO), err(STDERR_FILENO);
+  const int code = run_cli(static_cast<int>(words.size()), words.data());
+  Result result{code, out.read(), ""};
+  result.err = err.read();
+  std::filesystem::current_path(before);
+  return result;
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("A wrong command line is exit code 2 and one line that says what was expected", "[cli]") {
+  const std::vector<std::pair<std::vector<const char*>, std::string>> table = {
+      {{"rnu", "spamlang"}, "did you mean 'run'?"},
+      {{"run", "spamlagn"}, "unknown experiment 'spamlagn': expected a YAML file or one of "},
+      {{"run", "spamlang", "--preset", "smok"}, "did you mean 'smoke'?"},
+      {{"run", "spamlang", "train.rl=1"}, "unknown key 'train.rl'; did you mean 'train.lr'?"},
+      {{"run", "spamlang", "train.lr=fast"}, "train.lr: expected a number"},
+      {{"run", "spamlang", "--seeds", "none"}, "--seeds: expected an integer, 1 or more, got 'none'"},
+      {{"run", "spamlang", "--device", "cuda"}, "--device cuda: "},
+      {{"run", "spamlang", "--device", "gpu"}, "run.device: expected one of cpu, cuda, got 'gpu'"},
+      {{"run", "spamlang", "--jobs", "0"}, "--jobs"},
+      {{"run"}, "NAME is required"},
+      {{"sweep", "spamlang"}, "key=values is required"},
+      {{"sweep", "spamlang", "task.vocab"}, "'task.vocab': expected key=value, for example train.lr=1e-3"},
+      {{"data", "spamlagn", "--show"}, "task.name: expected one of "},
+      {{"data", "spamlang"}, "--out or --show is required"},
+      {{"data", "spamlang", "--show", "--steps", "3"}, "--steps: expected FROM:TO with FROM < TO, got '3'"},
+      {{"check", "gradient"}, "unknown verb 'check gradient': expected one of gradients, threads, "},
+      {{"check"}, "check alone: expected one of gradients, "},
+      {{"generate", "x", "--prompt", "y"}, "generate: comes with a later experiment"},
+      {{"show", "nothing", "--from", "/nonexistent"},
+       "'nothing': expected a run's folder or a part of its name"},
+      {{"status", "/nonexistent"}, "/nonexistent: is not a folder with results"},
+      {{"verify", "spamlang", "--from", "/nonexistent"}, "is not there: make it with `copylab run spamlang"},
+      {{}, "copylab alone: expected one of list, plan, run, "},
+  };
+  for (const auto& [words, expected] : table) {
+    const Result result = call(words);
+    INFO("gave: " << result.err);
+    CHECK(result.code == 2);
+    CHECK(contains(result.err, expected));
+    CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+    CHECK(result.out.empty());
+  }
+}
+
+TEST_CASE("Every verb explains itself", "[cli]") {
+  for (const char* verb : {"list", "plan", "run", "sweep", "figures", "verify", "status", "show", "measure",
+                           "eval", "generate", "data", "check", "bench", "doctor", "test"}) {
+    const Result result = call({verb, "--help"});
+    INFO(verb << ": " << result.err);
+    CHECK(result.code == 0);
+    CHECK(contains(result.out, "Usage: copylab "));
+  }
+  const Result all = call({"--help"});
+  CHECK(all.code == 0);
+  CHECK(contains(all.out, "Exit codes: 0 done"));
+  CHECK_FALSE(contains(all.out, "worker"));
+}
+
+TEST_CASE("list, plan, doctor and data run nothing and say what there is", "[cli]") {
+  CHECK(contains(call({"list"}).out, "spamlang"));
+  const Result config = call({"list", "config"});
+  CHECK(config.code == 0);
+  CHECK(contains(config.out, "train.lr"));
+  CHECK(contains(config.out, "[head.kind=copy_paste]"));
+  const Result plan = call({"plan", "spamlang", "--preset", "smoke"});
+  INFO(plan.err);
+  CHECK(plan.code == 0);
+  CHECK(contains(plan.out, "parameters"));
+  CHECK(contains(plan.out, "MiB are free now"));
+  const Result doctor = call({"doctor"});
+  CHECK(doctor.code == 0);
+  CHECK(contains(doctor.out, "HDF5 headers "));
+
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "batches.h5").string();
+  const Result data = call({"data", "spamlang", "task.vocab=16", "task.length=8", "train.batch=3", "--steps",
+                            "2:4", "--show", "--out", file.c_str()});
+  INFO(data.err);
+  CHECK(data.code == 0);
+  CHECK(data.out.size() > file.size() + 3);
+  CHECK(h5::File::open(file).shape("tokens") == h5::Extent{2, 3, 8});
+}
