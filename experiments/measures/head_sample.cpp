@@ -1,0 +1,102 @@
+// The LM head of a model and its inputs at labelled positions, in float64, and the gradient of the logits.
+#include "experiments/measures/head_sample.h"
+
+#include <Eigen/QR>
+#include <Eigen/SVD>
+#include <cmath>
+
+#include "core/error.h"
+
+namespace copylab {
+namespace {
+
+const Tensor* parameter(const nn::Model& model, const std::string& name) {
+  for (const auto& entry : model.parameters().entries())
+    if (entry.name == name) return &entry.tensor;
+  return nullptr;
+}
+
+Matrix to_matrix(const Backend& backend, const Tensor& t) {
+  Matrix m(t.dim(0), t.dim(1));
+  dispatch_float(t.dtype(), "measure", [&](auto tag) {
+    using T = decltype(tag);
+    const std::vector<T> host = to_host<T>(backend, t);
+    std::copy(host.begin(), host.end(), m.data());
+  });
+  return m;
+}
+
+}  // namespace
+
+HeadSample sample_head(const MeasureInput& in, const nn::Model& model, int64_t positions) {
+  constexpr int64_t kRows = 16;  // sequences per forward pass
+  HeadSample sample;
+
+  // A gate adds rows beyond the vocabulary: they are no part of the softmax.
+  const Tensor* weight = parameter(model, "lm_head.weight");
+  const Tensor* down = parameter(model, "lm_head.down.weight");
+  if (!weight) weight = parameter(model, "embed.weight");
+  expect(weight != nullptr, "measure", "a model with lm_head.weight or embed.weight expected");
+  sample.w = to_matrix(in.backend, *weight).topRows(in.task.vocab());
+  if (down) sample.w = sample.w * to_matrix(in.backend, *down);
+
+  sample.h.resize(positions, sample.w.cols());
+  Tape tape(in.backend);
+  for (int64_t index = 0; static_cast<int64_t>(sample.targets.size()) < positions; ++index) {
+    const Batch batch = in.task.batch(Split::test, in.seed, index, kRows);
+    tape.begin({.record = false, .training = false});
+    const Shape shape = {batch.rows, batch.length};
+    const Tensor segment = batch.segment.empty() ? Tensor() : tape.constant(batch.segment, shape);
+    const Matrix h = to_matrix(in.backend, model.hidden(tape, tape.constant(batch.tokens, shape), segment)
+                                               .reshape({batch.rows * batch.length, sample.w.cols()}));
+    const size_t before = sample.targets.size();
+    for (int64_t i = 0; i < h.rows(); ++i) {
+      if (batch.targets[i] < 0 || static_cast<int64_t>(sample.targets.size()) == positions) continue;
+      sample.h.row(sample.targets.size()) = h.row(i);
+      sample.targets.push_back(batch.targets[i]);
+    }
+    expect(sample.targets.size() > before, "measure", "labelled positions expected in test batch {}", index);
+  }
+  return sample;
+}
+
+Matrix logits(const HeadSample& sample, int64_t first, int64_t count) {
+  return sample.h.middleRows(first, count) * sample.w.transpose();
+}
+
+double logits_to_gradient(const HeadSample& sample, int64_t first, Matrix& rows) {
+  const double scale = 1.0 / static_cast<double>(sample.h.rows());
+  double loss = 0;
+  for (int64_t i = 0; i < rows.rows(); ++i) {
+    auto row = rows.row(i);
+    const int32_t target = sample.targets[first + i];
+    row.array() -= row.maxCoeff();
+    const double logit = row[target];
+    row = row.array().exp();
+    const double sum = row.sum();
+    // p - 1 of a well-learnt target as minus the mass elsewhere, which loses no digits near p = 1.
+    row[target] = 0;
+    const double elsewhere = row.sum();
+    row *= scale / sum;
+    row[target] = -scale * elsewhere / sum;
+    loss += std::log(sum) - logit;
+  }
+  return loss;
+}
+
+Eigen::VectorXd singular_values(const Matrix& m) {
+  if (m.rows() < m.cols()) return singular_values(m.transpose());
+  const Eigen::MatrixXd r = Eigen::HouseholderQR<Eigen::MatrixXd>(m)
+                                .matrixQR()
+                                .topRows(m.cols())
+                                .template triangularView<Eigen::Upper>();
+  return Eigen::BDCSVD<Eigen::MatrixXd>(r).singularValues();
+}
+
+int64_t numerical_rank(const Eigen::VectorXd& singular, double tolerance) {
+  int64_t rank = 0;
+  for (const double s : singular) rank += s > tolerance * singular[0];
+  return rank;
+}
+
+}  // namespace copylab

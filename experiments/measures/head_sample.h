@@ -1,0 +1,49 @@
+// The LM head of a model and its inputs at labelled positions, in float64, and the gradient of the logits.
+#pragma once
+
+#include <Eigen/Core>
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "experiments/measures/measure.h"
+
+namespace copylab {
+
+using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+// N labelled positions of a task and the head that reads them: logits L = H·Wᵀ (N, V).
+struct HeadSample {
+  Matrix h;                      // (N, D) final hidden states
+  Matrix w;                      // (V, D) output matrix over the real vocabulary; A·B for a factorised head
+  std::vector<int32_t> targets;  // (N), in 0..V-1
+};
+
+// The first `positions` labelled positions of the test split. Throws Error if the task has no labels.
+HeadSample sample_head(const MeasureInput& in, const nn::Model& model, int64_t positions);
+
+// Rows first..first+count-1 of L (count, V).
+Matrix logits(const HeadSample& sample, int64_t first, int64_t count);
+
+// In place, rows of logits -> rows of G = dLoss/dL = (softmax(L) - onehot(targets)) / N, where Loss is the
+// mean cross-entropy of the LM head over the N positions. Returns the summed cross-entropy of these rows.
+double logits_to_gradient(const HeadSample& sample, int64_t first, Matrix& rows);
+
+// f(first, G rows) over tiles of rows, so that nothing of size (N, V) is kept.
+template <class F>
+void for_each_gradient_tile(const HeadSample& sample, F&& f) {
+  constexpr int64_t kTile = 64;
+  for (int64_t first = 0; first < sample.h.rows(); first += kTile) {
+    Matrix rows = logits(sample, first, std::min<int64_t>(kTile, sample.h.rows() - first));
+    logits_to_gradient(sample, first, rows);
+    f(first, rows);
+  }
+}
+
+// Singular values in descending order, from a thin QR of the taller side and the SVD of its small factor.
+Eigen::VectorXd singular_values(const Matrix& m);
+
+// How many singular values exceed tolerance · the largest.
+int64_t numerical_rank(const Eigen::VectorXd& singular, double tolerance);
+
+}  // namespace copylab

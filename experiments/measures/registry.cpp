@@ -1,0 +1,29 @@
+// The list of measures; a new measure adds its line here.
+#include "core/error.h"
+#include "core/nearest.h"
+#include "experiments/measures/gradient_rank.h"
+#include "experiments/measures/head_gradient.h"
+#include "experiments/measures/measure.h"
+#include "experiments/measures/two_dimensions.h"
+#include "experiments/measures/update_efficiency.h"
+#include "experiments/measures/update_rank.h"
+
+namespace copylab {
+
+const std::vector<MeasureEntry>& measure_registry() {
+  static const std::vector<MeasureEntry> entries = {head_gradient_measure, gradient_rank_measure,
+                                                    update_rank_measure, update_efficiency_measure,
+                                                    two_dimensions_measure};
+  return entries;
+}
+
+const MeasureEntry& find_measure(const std::string& name) {
+  std::vector<std::string> names;
+  for (const MeasureEntry& entry : measure_registry()) {
+    if (name == entry.name) return entry;
+    names.push_back(entry.name);
+  }
+  throw Error("[measure] a registered measure expected: got '" + name + "'" + did_you_mean(name, names));
+}
+
+}  // namespace copylab
