@@ -91,6 +91,9 @@ void run(const MeasureInput& in, MeasureOutput& out) {
   out.scalar("ratio_hidden", ratio[at], "direct over through the hidden states, at norm 0.1");
   out.scalar("ratio_output", ratio[steps + at], "direct over through the output matrix, at norm 0.1");
   out.scalar("ratio_both", ratio[2 * steps + at], "direct over through both, at norm 0.1");
+  out.scalar("ratio_null",
+             std::sqrt(static_cast<double>(sample.w.rows()) / static_cast<double>(sample.w.cols())),
+             "ratio of a projection on D directions for a gradient without preferred direction, sqrt(V/D)");
 }
 
 }  // namespace
