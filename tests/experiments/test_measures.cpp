@@ -3,6 +3,7 @@
 #include <Eigen/LU>
 #include <Eigen/SVD>
 #include <cmath>
+#include <numeric>
 #include <set>
 
 #include "core/error.h"
@@ -12,6 +13,7 @@
 #include "experiments/measures/two_dimensions.h"
 #include "experiments/measures/update_efficiency.h"
 #include "experiments/measures/update_rank.h"
+#include "tasks/spamlang.h"
 #include "tests/catch.h"
 
 using namespace copylab;
@@ -234,6 +236,94 @@ TEST_CASE("two_dimensions: the circle puts every token on top in float64", "[mea
   }
   // The negative control: float32 cannot hold a margin of 1e-7 below logits near 1.
   CHECK(circle_head<float>(16384).accuracy < 1.0);
+}
+
+namespace {
+
+Settings tiny_settings(const std::string& head, bool tied, int64_t rank = 0) {
+  Settings settings;
+  for (const Field& field : nn::model_fields()) settings.set(field.path, field.fallback);
+  for (const Field& field : nn::find_head(head).fields()) settings.set(field.path, field.fallback);
+  for (const MeasureEntry& entry : measure_registry())
+    for (const Field& field : entry.fields()) settings.set(field.path, field.fallback);
+  settings.set("head.kind", head);
+  settings.set("head.rank", rank);
+  settings.set("model.tied", tied);
+  settings.set("model.dim", int64_t{8});
+  settings.set("model.heads", int64_t{2});
+  settings.set("model.kv_heads", int64_t{2});
+  settings.set("model.layers", int64_t{1});
+  return settings;
+}
+
+}  // namespace
+
+TEST_CASE("a head sample reproduces the cross-entropy of the model's own LM head", "[measures]") {
+  // Markers of `interleave` leave positions without label: only labelled ones are sampled.
+  const auto task = spamlang_task.make(task_settings(
+      spamlang_task,
+      {{"task.vocab", int64_t{21}}, {"task.length", int64_t{9}}, {"task.interleave", int64_t{3}}}));
+  struct Case {
+    std::string head;
+    bool tied;
+    int64_t rank;
+  };
+  for (const Case& c : {Case{"vanilla", true, 0}, Case{"vanilla", false, 0}, Case{"vanilla", false, 3},
+                        Case{"copy_paste", true, 0}, Case{"copy_paste", false, 0}}) {
+    INFO(c.head << " tied " << c.tied << " rank " << c.rank);
+    const Settings settings = tiny_settings(c.head, c.tied, c.rank);
+    nn::Model model(cpu_backend(), DType::f64, settings, task->vocab(), task->length());
+    model.allocate();
+    model.initialise(3);
+    const MeasureInput in = {model, nullptr, *task, settings, cpu_backend(), 5};
+    const int64_t positions = 16 * 5;  // one test batch
+    const HeadSample sample = sample_head(in, model, positions);
+    Matrix rows = logits(sample, 0, positions);
+    const double loss = logits_to_gradient(sample, 0, rows);
+
+    const Batch batch = task->batch(Split::test, 5, 0, 16);
+    Tape tape(cpu_backend());
+    tape.begin({.record = false, .training = false});
+    nn::HeadInput head;
+    head.tokens = tape.constant(batch.tokens, {16, 9});
+    head.targets = tape.constant(batch.targets, {16, 9});
+    const auto nll = to_host<double>(cpu_backend(), model.forward(tape, head).lm_nll);
+    REQUIRE(static_cast<int64_t>(nll.size()) == positions);
+    CHECK(loss == Approx(std::accumulate(nll.begin(), nll.end(), 0.0)).epsilon(1e-12));
+    // More positions than one batch holds, and fewer.
+    CHECK(sample_head(in, model, positions + 7).h.topRows(positions) == sample.h);
+    CHECK(sample_head(in, model, 11).h == sample.h.topRows(11));
+  }
+}
+
+TEST_CASE("every measure runs on a small model and describes its arrays", "[measures]") {
+  const auto task = spamlang_task.make(task_settings(
+      spamlang_task,
+      {{"task.vocab", int64_t{40}}, {"task.length", int64_t{16}}, {"task.period", int64_t{8}}}));
+  const Settings settings = tiny_settings("vanilla", false);
+  nn::Model model(cpu_backend(), DType::f32, settings, 40, 16),
+      initial(cpu_backend(), DType::f32, settings, 40, 16);
+  for (nn::Model* m : {&model, &initial}) {
+    m->allocate();
+    m->initialise(m == &model ? 1 : 2);
+  }
+  for (const MeasureEntry& entry : measure_registry()) {
+    MeasureOutput out;
+    entry.run({model, &initial, *task, settings, cpu_backend(), 1}, out);
+    CHECK(!out.arrays.empty());
+    for (const auto& [name, array] : out.arrays) {
+      INFO(entry.name << "/" << name);
+      int64_t size = 1;
+      for (const int64_t n : array.shape) size *= n;
+      CHECK(static_cast<int64_t>(array.values.size()) == size);
+      CHECK(array.dims.size() == array.shape.size());
+      CHECK(!array.doc.empty());
+      for (const double x : array.values) CHECK(std::isfinite(x));
+      for (size_t i = 0; i < array.dims.size(); ++i)
+        if (const auto it = out.coordinates.find(array.dims[i]); it != out.coordinates.end())
+          CHECK(static_cast<int64_t>(it->second.size()) == array.shape[i]);
+    }
+  }
 }
 
 TEST_CASE("measures are registered under their own names and fields", "[measures]") {
