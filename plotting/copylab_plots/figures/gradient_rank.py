@@ -14,7 +14,7 @@ from .. import style
 from ..results import Cell, Sweep
 from ..stats import mean_interval
 
-VOCAB, WIDTH, HEAD_RANK = "task.vocab", "model.dim", "head.rank"
+VOCAB, WIDTH, HEAD_RANK, BACKWARD_RANK = "task.vocab", "model.dim", "head.rank", "head.backward_rank"
 
 
 def draw(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, str, list[Cell]]:
@@ -38,7 +38,7 @@ class Data:
         self.cells = cells
         self.done = [c for c in cells if c.done]
         self.absent = [c for c in cells if not c.done]
-        self.dense = [c for c in self.done if not c.get(HEAD_RANK)]
+        self.dense = [c for c in self.done if not c.get(HEAD_RANK) and not c.get(BACKWARD_RANK)]
 
     def with_result(self, address: str) -> list[Cell]:
         return [c for c in self.dense if c.has(address)]
