@@ -1,10 +1,28 @@
-// Entry point of the test program.
+// Entry point of the test program. Called as `copylab_tests worker FOLDER [--parent FOLDER]` it is the worker
+// that the tests of killing and resuming start and kill.
+#include <cstring>
+
+#include "experiments/train/worker.h"
+
 #ifdef COPYLAB_CATCH3
 #include <catch2/catch_session.hpp>
-int main(int argc, char** argv) {
-  return Catch::Session().run(argc, argv);
-}
 #else
-#define CATCH_CONFIG_MAIN
+#define CATCH_CONFIG_RUNNER
 #include <catch2/catch.hpp>
 #endif
+
+#ifdef __SANITIZE_ADDRESS__
+// HDF5 1.10 itself leaks a page when a file cannot be completed, which the tests of a full disk bring about.
+extern "C" const char* __lsan_default_suppressions() {
+  return "leak:libhdf5";
+}
+extern "C" const char* __lsan_default_options() {
+  return "print_suppressions=0";
+}
+#endif
+
+int main(int argc, char** argv) {
+  if (argc >= 3 && std::strcmp(argv[1], "worker") == 0)
+    return copylab::run_worker(argv[2], argc == 5 ? argv[4] : "");
+  return Catch::Session().run(argc, argv);
+}

@@ -187,7 +187,12 @@ class Replacement {
  private:
   void sync(const fs::path& what, int flags) const {
     const int file = ::open(what.c_str(), flags | O_CLOEXEC);
-    const bool ok = file >= 0 && fsync(file) == 0;
+    int failed = -1;
+    if (file >= 0) {
+      do failed = fsync(file);
+      while (failed && errno == EINTR);
+    }
+    const bool ok = failed == 0;
     const int error = errno;
     if (file >= 0) ::close(file);
     if (!ok) fail(std::strerror(error));

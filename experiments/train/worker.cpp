@@ -16,10 +16,10 @@
 #include "experiments/evaluate/evaluate.h"
 #include "experiments/evaluate/loaded_run.h"
 #include "experiments/evaluate/measure_run.h"
+#include "experiments/schedule/interrupt.h"
 #include "experiments/store/lock.h"
 #include "experiments/store/provenance.h"
 #include "experiments/store/run_writer.h"
-#include "experiments/train/interrupt.h"
 #include "experiments/train/memory.h"
 #include "experiments/train/trainer.h"
 
@@ -35,11 +35,20 @@ double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
 }
 
-// One line of progress. Whoever started the worker reads them; if nobody does any more, the run saves and
-// stops.
+// The work may stop here; everything needed to resume has been saved.
+class Interrupted : public std::exception {
+ public:
+  const char* what() const noexcept override { return "interrupted"; }
+};
+
+void stop_if_asked() {
+  if (interrupts() > 0) throw Interrupted();
+}
+
+// One line of progress, for whoever started the worker.
 void say(const std::string& json) {
   std::fputs((json + "\n").c_str(), stdout);
-  if (std::fflush(stdout) != 0) request_interrupt();
+  std::fflush(stdout);
 }
 
 class Worker {
@@ -139,10 +148,8 @@ class Worker {
     };
 
     while (!trainer.finished()) {
-      if (interrupted()) {
-        if (saved != trainer.step()) save();
-        throw Interrupted();
-      }
+      if (interrupts() > 0 && saved != trainer.step()) save();
+      stop_if_asked();
       Trainer::Update update;
       try {
         update = trainer.update();
@@ -194,7 +201,7 @@ class Worker {
     say(fmt::format(R"({{"phase":"test","step":{0},"steps":{0}}})", plan_.steps));
     const Evaluation e =
         evaluate(*model_, *task_, Split::test, seed_, settings_.integer("eval.test_sequences"),
-                 settings_.integer("eval.batch"), throw_if_interrupted);
+                 settings_.integer("eval.batch"), stop_if_asked);
     results["test"] = {describe(e, *task_, plan_.steps * plan_.sequences_per_step()), ""};
   }
 
@@ -203,7 +210,7 @@ class Worker {
       auto& results = writer_->metrics().results;
       const std::string asked = measure_settings(settings_, name);
       if (results.count(name) && results[name].settings == asked) continue;
-      throw_if_interrupted();
+      stop_if_asked();
       say(fmt::format(R"({{"phase":"{0}","step":{1},"steps":{1}}})", name, plan_.steps));
       if (!initial_)
         initial_ = initial_model(settings_, *task_, model_->parameters().backend(), folder_.path, parent_);
@@ -226,7 +233,7 @@ class Worker {
 }  // namespace
 
 int run_worker(const fs::path& run, const fs::path& parent) {
-  install_interrupt_handlers();
+  const CatchInterrupts catching;
   const RunFolder folder{run};
   std::optional<RunLock> lock;
   try {
@@ -247,6 +254,7 @@ int run_worker(const fs::path& run, const fs::path& parent) {
     }
   };
   try {
+    if (is_done(run)) return 0;
     fs::remove(folder.failed());
     worker.work();
     return 0;
