@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <utility>
 
 #include "core/cpu/parallel.h"
@@ -160,12 +161,28 @@ namespace detail {
 struct PackedA;
 struct PackedB;
 
-// Whether rows of A are better copied side by side first: when they are read many times, or when their
-// distance would map all rows of a tile to the same few sets of the L1 cache.
+// Whether rows of A are better copied side by side first: when they are read many times, or when the distance
+// of what a tile reads would map it to the same few sets of the L1 cache.
 template <class T>
 bool worth_packing(View<T> a, int64_t columns) {
-  if (a.row == 1) return columns > kColumns<T>;
-  return columns >= 512 || (a.row * static_cast<int64_t>(sizeof(T))) % 2048 == 0;
+  const int64_t distance = (a.row == 1 ? a.col : a.row) * static_cast<int64_t>(sizeof(T));
+  return columns >= 512 || distance % 2048 == 0;
+}
+
+// Packs n <= kRows rows of A as columns of kRows numbers; numbers beyond n are left as they were.
+template <class T>
+void pack_rows(View<T> a, int64_t n, int64_t depth, T* to) {
+  constexpr int64_t kHalf = kRows / 2;
+  if (a.row == 1 && n >= kHalf) {  // two copies of a fixed size, which may overlap
+    for (int64_t k = 0; k < depth; ++k) {
+      std::memcpy(to + k * kRows, a.data + k * a.col, sizeof(T) * kHalf);
+      std::memcpy(to + k * kRows + n - kHalf, a.data + k * a.col + n - kHalf, sizeof(T) * kHalf);
+    }
+    return;
+  }
+  for (int64_t i = 0; i < n; ++i) {
+    for (int64_t k = 0; k < depth; ++k) to[k * kRows + i] = a.data[i * a.row + k * a.col];
+  }
 }
 }  // namespace detail
 
@@ -208,11 +225,8 @@ void multiply(int64_t rows, int64_t columns, int64_t depth, View<T> a, View<T> b
           if (pack_a) {
             for (int64_t t = t0; t < t1; ++t) {
               const int64_t i0 = tile_begin(rows, tiles, t), n = tile_begin(rows, tiles, t + 1) - i0;
-              T* to = a_copy + (t - t0) * kRows * kDepth;
-              const T* from = ak.data + i0 * a.row;
-              for (int64_t x = 0; x < kc; ++x) {
-                for (int64_t i = 0; i < n; ++i) to[x * kRows + i] = from[x * a.col + i * a.row];
-              }
+              detail::pack_rows<T>({ak.data + i0 * a.row, a.row, a.col}, n, kc,
+                                   a_copy + (t - t0) * kRows * kDepth);
             }
           }
           for (int64_t p = p0; p < p1; ++p) {

@@ -14,11 +14,11 @@
 namespace copylab::cpu {
 namespace {
 
-constexpr int64_t kMaxSlabs = 48;
+constexpr int64_t kMaxSlabs = 40;
 constexpr int64_t kTileVocab = 96;           // rows of W in one tile
 constexpr int64_t kTileRows = 256;           // rows of h in one tile
 constexpr int64_t kMaxBlockRows = 512;       // rows of h in one block …
-constexpr int64_t kMaxBlockSize = 64 << 10;  // … and its elements: a slab's partial dh
+constexpr int64_t kMaxBlockSize = 96 << 10;  // … and its elements: a slab's partial dh
 
 template <class T>
 constexpr T kMinusInf = -std::numeric_limits<T>::infinity();
