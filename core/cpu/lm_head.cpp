@@ -219,6 +219,7 @@ void lm_head_backward(const LmHeadArgs<T>& a, const LmHeadGrads<T>& g) {
   if (!g.dh && !g.dw) return;
   const Plan<T> plan(a);
   const int64_t padded_dim = round_up(a.dim, kWidth);
+  const bool through_lse = g.dlse && a.vocab > 0;
   for (int64_t block = 0; block < plan.blocks; ++block) {
     const int64_t n0 = block * plan.block_rows, rows = std::min(plan.block_rows, a.rows - n0);
     const T* h = a.h + n0 * a.dim;
@@ -226,7 +227,7 @@ void lm_head_backward(const LmHeadArgs<T>& a, const LmHeadGrads<T>& g) {
     T* partial = nullptr;  // (slabs, block_rows, D)
     T* shift = scratch<RowShift, T>(plan.block_rows);
     T* scale = scratch<RowScale, T>(plan.block_rows);  // d loss / d logit = scale · exp(logit - shift)
-    if (g.dlse) {
+    if (through_lse) {
       h_transposed = pack_transposed(h, rows, a.dim);
       for (int64_t r = 0; r < plan.block_rows; ++r) {
         const bool used = r < rows && a.lse[n0 + r] != kMinusInf<T>;
@@ -244,7 +245,7 @@ void lm_head_backward(const LmHeadArgs<T>& a, const LmHeadGrads<T>& g) {
     }
     parallel_for(plan.slabs, rows * a.vocab * a.dim / 16, [&](int64_t slab) {
       const int64_t v0 = slab * plan.slab_vocab, v1 = std::min(a.vocab, v0 + plan.slab_vocab);
-      if (g.dlse) {
+      if (through_lse) {
         T* w_packed = scratch<PackedW, T>(kTileVocab * padded_dim);
         int64_t packed_of = -1;
         for_tiles(
