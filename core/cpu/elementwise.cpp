@@ -5,6 +5,7 @@
 
 #include "core/cpu/activations.h"
 #include "core/cpu/kernels.h"
+#include "core/cpu/lanes.h"
 #include "core/cpu/parallel.h"
 #include "core/random.h"
 
@@ -16,27 +17,11 @@ using simd::Vec;
 
 constexpr int64_t kChunk = 1 << 13;  // elements of a task
 
-// Where a vector lies in the arrays of a loop: at `i`, all lanes, or the first `count` at the arrays' end.
-template <class T, bool kWhole>
-struct Lanes {
-  int64_t i;
-  int64_t count;
-
-  Vec<T> load(const T* p) const { return kWhole ? simd::load(p + i) : simd::load_partial(p + i, count); }
-  void store(T* p, Vec<T> x) const { kWhole ? simd::store(p + i, x) : simd::store_partial(p + i, x, count); }
-  void add(T* p, Vec<T> x) const { store(p, load(p) + x); }
-};
-
 // f(lanes) for all of 0..n-1, in parallel chunks.
 template <class T, class F>
-void for_lanes(int64_t n, F&& f) {
-  constexpr int64_t kStep = simd::kLanes<T>;
-  static_assert(kChunk % kStep == 0, "only the last chunk has a partial vector");
-  parallel_chunks(n, kChunk, [&](int64_t begin, int64_t end) {
-    int64_t i = begin;
-    for (; i + kStep <= end; i += kStep) f(Lanes<T, true>{i, kStep});
-    if (i < end) f(Lanes<T, false>{i, end - i});
-  });
+void map_lanes(int64_t n, F&& f) {
+  static_assert(kChunk % simd::kLanes<T> == 0, "only the last chunk has a partial vector");
+  parallel_chunks(n, kChunk, [&](int64_t begin, int64_t end) { for_lanes<T>(begin, end, f); });
 }
 
 // The functions of one number: value f(x), and derivative d(x, y) at x with y = f(x).
@@ -115,7 +100,7 @@ template <class T>
 void unary(Unary op, const T* x, T* y, int64_t n) {
   with_unary<T>(op, [&](auto function) {
     using F = decltype(function);
-    for_lanes<T>(n, [=](auto at) { at.store(y, F::f(at.load(x))); });
+    map_lanes<T>(n, [=](auto at) { at.store(y, F::f(at.load(x))); });
   });
 }
 
@@ -124,7 +109,7 @@ void unary_backward(Unary op, const T* x, const T* y, const T* dy, T* dx, int64_
   if (!dx) return;
   with_unary<T>(op, [&](auto function) {
     using F = decltype(function);
-    for_lanes<T>(n, [=](auto at) { at.add(dx, at.load(dy) * F::d(at.load(x), at.load(y))); });
+    map_lanes<T>(n, [=](auto at) { at.add(dx, at.load(dy) * F::d(at.load(x), at.load(y))); });
   });
 }
 
@@ -148,7 +133,7 @@ Vec<T> share(Vec<T> a, Vec<T> b) {
 
 template <class T>
 void binary(Binary op, const T* a, const T* b, T* y, int64_t n) {
-  const auto run = [=](auto f) { for_lanes<T>(n, [=](auto at) { at.store(y, f(at.load(a), at.load(b))); }); };
+  const auto run = [=](auto f) { map_lanes<T>(n, [=](auto at) { at.store(y, f(at.load(a), at.load(b))); }); };
   using V = Vec<T>;
   switch (op) {
     case Binary::add:
@@ -167,7 +152,7 @@ template <class T>
 void binary_backward(Binary op, const T* a, const T* b, const T* /*y*/, const T* dy, T* da, T* db,
                      int64_t n) {
   const auto add = [=](T* to, auto f) {
-    if (to) for_lanes<T>(n, [=](auto at) { at.add(to, f(at)); });
+    if (to) map_lanes<T>(n, [=](auto at) { at.add(to, f(at)); });
   };
   switch (op) {
     case Binary::add:
@@ -191,12 +176,12 @@ void binary_backward(Binary op, const T* a, const T* b, const T* /*y*/, const T*
 
 template <class T>
 void swiglu(const T* gate, const T* up, T* y, int64_t n) {
-  for_lanes<T>(n, [=](auto at) { at.store(y, simd::silu<T>(at.load(gate)) * at.load(up)); });
+  map_lanes<T>(n, [=](auto at) { at.store(y, simd::silu<T>(at.load(gate)) * at.load(up)); });
 }
 
 template <class T>
 void swiglu_backward(const T* gate, const T* up, const T* dy, T* dgate, T* dup, int64_t n) {
-  for_lanes<T>(n, [=](auto at) {
+  map_lanes<T>(n, [=](auto at) {
     const Vec<T> g = at.load(gate), d = at.load(dy), s = simd::sigmoid<T>(g);
     if (dgate) at.add(dgate, d * at.load(up) * (s * (T(1) + g * (T(1) - s))));
     if (dup) at.add(dup, d * g * s);
@@ -206,21 +191,21 @@ void swiglu_backward(const T* gate, const T* up, const T* dy, T* dgate, T* dup, 
 template <class T>
 void affine(const T* x, T alpha, T beta, T* y, int64_t n, bool add) {
   if (add)
-    for_lanes<T>(n, [=](auto at) { at.add(y, alpha * at.load(x) + beta); });
+    map_lanes<T>(n, [=](auto at) { at.add(y, alpha * at.load(x) + beta); });
   else
-    for_lanes<T>(n, [=](auto at) { at.store(y, alpha * at.load(x) + beta); });
+    map_lanes<T>(n, [=](auto at) { at.store(y, alpha * at.load(x) + beta); });
 }
 
 template <class T>
 void scale_by(const T* x, const T* s, T* y, int64_t n) {
   const T factor = *s;
-  for_lanes<T>(n, [=](auto at) { at.store(y, factor * at.load(x)); });
+  map_lanes<T>(n, [=](auto at) { at.store(y, factor * at.load(x)); });
 }
 
 template <class T>
 void scale_by_backward(const T* x, const T* s, const T* dy, T* dx, T* ds, int64_t n) {
   const T factor = *s;
-  if (dx) for_lanes<T>(n, [=](auto at) { at.add(dx, factor * at.load(dy)); });
+  if (dx) map_lanes<T>(n, [=](auto at) { at.add(dx, factor * at.load(dy)); });
   if (!ds) return;
   std::vector<double> partial((n + kChunk - 1) / kChunk);
   parallel_chunks(n, kChunk, [&](int64_t begin, int64_t end) {
@@ -237,9 +222,9 @@ template <class T>
 void weighted_sum_backward(const T* w, const T* dy, T* dx, int64_t n) {
   const T d = *dy;
   if (w)
-    for_lanes<T>(n, [=](auto at) { at.add(dx, d * at.load(w)); });
+    map_lanes<T>(n, [=](auto at) { at.add(dx, d * at.load(w)); });
   else
-    for_lanes<T>(n, [=](auto at) { at.add(dx, broadcast(d)); });
+    map_lanes<T>(n, [=](auto at) { at.add(dx, broadcast(d)); });
 }
 
 template <class T>

@@ -5,24 +5,13 @@
 #include <vector>
 
 #include "core/cpu/kernels.h"
+#include "core/cpu/lanes.h"
 #include "core/cpu/parallel.h"
 
 namespace copylab::cpu {
 namespace {
 
-// Sum of term(j) for j in 0..n-1, in lanes that fill a vector register; the order depends on n alone.
-template <class T, class F>
-T sum(int64_t n, F&& term) {
-  constexpr int kLanes = 64 / sizeof(T);
-  T lanes[kLanes] = {};
-  int64_t j = 0;
-  for (; j + kLanes <= n; j += kLanes)
-    for (int l = 0; l < kLanes; ++l) lanes[l] += term(j + l);
-  for (int l = 0; j + l < n; ++l) lanes[l] += term(j + l);
-  for (int width = kLanes / 2; width > 0; width /= 2)
-    for (int l = 0; l < width; ++l) lanes[l] += lanes[l + width];
-  return lanes[0];
-}
+using simd::Vec;
 
 // Rows are cut into blocks by shape alone: enough to share out, few enough to join cheaply.
 int64_t rows_per_block(int64_t n) {
@@ -60,12 +49,14 @@ void rms_norm(const T* x, const T* weight, T* y, T* inv_rms, int64_t n, int64_t 
     for (int64_t i = begin; i < end; ++i) {
       const T* xi = x + i * dim;
       T* yi = y + i * dim;
-      const T inv = T(1) / std::sqrt(sum<T>(dim, [=](int64_t j) { return xi[j] * xi[j]; }) / T(dim) + eps);
+      Vec<T> square{};
+      for_lanes<T>(0, dim, [&](auto at) { square += at.load(xi) * at.load(xi); });
+      const T inv = T(1) / std::sqrt(simd::sum(square) / T(dim) + eps);
       inv_rms[i] = inv;
       if (weight)
-        for (int64_t j = 0; j < dim; ++j) yi[j] = xi[j] * inv * weight[j];
+        for_lanes<T>(0, dim, [=](auto at) { at.store(yi, at.load(xi) * inv * at.load(weight)); });
       else
-        for (int64_t j = 0; j < dim; ++j) yi[j] = xi[j] * inv;
+        for_lanes<T>(0, dim, [=](auto at) { at.store(yi, at.load(xi) * inv); });
     }
   });
 }
@@ -81,13 +72,14 @@ void rms_norm_backward(const T* x, const T* weight, const T* inv_rms, const T* d
       const T *xi = x + i * dim, *dyi = dy + i * dim;
       const T inv = inv_rms[i];
       if (dx) {
-        const T dot = sum<T>(dim, [=](int64_t j) { return xi[j] * (dyi[j] * w[j]); });
-        const T pull = dot * inv * inv / T(dim);
-        T* dxi = dx + i * dim;
-        for (int64_t j = 0; j < dim; ++j) dxi[j] += inv * (dyi[j] * w[j] - xi[j] * pull);
+        Vec<T> dot{};
+        for_lanes<T>(0, dim, [&](auto at) { dot += at.load(xi) * (at.load(dyi) * at.load(w)); });
+        const T pull = simd::sum(dot) * inv * inv / T(dim);
+        for_lanes<T>(0, dim, [=, dxi = dx + i * dim](auto at) {
+          at.add(dxi, inv * (at.load(dyi) * at.load(w) - at.load(xi) * pull));
+        });
       }
-      if (dweight)
-        for (int64_t j = 0; j < dim; ++j) dw[j] += dyi[j] * (xi[j] * inv);
+      if (dweight) for_lanes<T>(0, dim, [=](auto at) { at.add(dw, at.load(dyi) * (at.load(xi) * inv)); });
     }
   });
 }
@@ -99,17 +91,24 @@ void layer_norm(const T* x, const T* weight, const T* bias, T* y, T* mean, T* in
     for (int64_t i = begin; i < end; ++i) {
       const T* xi = x + i * dim;
       T* yi = y + i * dim;
-      const T m = sum<T>(dim, [=](int64_t j) { return xi[j]; }) / T(dim);
+      Vec<T> total{};
+      for_lanes<T>(0, dim, [&](auto at) { total += at.load(xi); });
+      const T m = simd::sum(total) / T(dim);
       // Two passes: the one-pass variance cancels where the mean is large.
-      const T variance = sum<T>(dim, [=](int64_t j) { return (xi[j] - m) * (xi[j] - m); }) / T(dim);
-      const T inv = T(1) / std::sqrt(variance + eps);
+      Vec<T> square{};
+      for_lanes<T>(0, dim, [&](auto at) {
+        const Vec<T> d = at.load(xi, m) - m;
+        square += d * d;
+      });
+      const T inv = T(1) / std::sqrt(simd::sum(square) / T(dim) + eps);
       mean[i] = m;
       inv_std[i] = inv;
-      for (int64_t j = 0; j < dim; ++j) yi[j] = (xi[j] - m) * inv;
-      if (weight)
-        for (int64_t j = 0; j < dim; ++j) yi[j] *= weight[j];
-      if (bias)
-        for (int64_t j = 0; j < dim; ++j) yi[j] += bias[j];
+      for_lanes<T>(0, dim, [=](auto at) {
+        Vec<T> value = (at.load(xi) - m) * inv;
+        if (weight) value *= at.load(weight);
+        if (bias) value += at.load(bias);
+        at.store(yi, value);
+      });
     }
   });
 }
@@ -127,16 +126,20 @@ void layer_norm_backward(const T* x, const T* weight, const T* mean, const T* in
       const T *xi = x + i * dim, *dyi = dy + i * dim;
       const T m = mean[i], inv = inv_std[i];
       if (dx) {
-        const T mean_g = sum<T>(dim, [=](int64_t j) { return dyi[j] * w[j]; }) / T(dim);
-        const T dot = sum<T>(dim, [=](int64_t j) { return (xi[j] - m) * (dyi[j] * w[j]); });
-        const T pull = dot * inv * inv / T(dim);
-        T* dxi = dx + i * dim;
-        for (int64_t j = 0; j < dim; ++j) dxi[j] += inv * (dyi[j] * w[j] - mean_g - (xi[j] - m) * pull);
+        Vec<T> total{}, dot{};
+        for_lanes<T>(0, dim, [&](auto at) {
+          const Vec<T> g = at.load(dyi) * at.load(w);
+          total += g;
+          dot += (at.load(xi) - m) * g;
+        });
+        const T mean_g = simd::sum(total) / T(dim), pull = simd::sum(dot) * inv * inv / T(dim);
+        for_lanes<T>(0, dim, [=, dxi = dx + i * dim](auto at) {
+          at.add(dxi, inv * (at.load(dyi) * at.load(w) - mean_g - (at.load(xi) - m) * pull));
+        });
       }
       if (dweight)
-        for (int64_t j = 0; j < dim; ++j) dw[j] += dyi[j] * ((xi[j] - m) * inv);
-      if (dbias)
-        for (int64_t j = 0; j < dim; ++j) db[j] += dyi[j];
+        for_lanes<T>(0, dim, [=](auto at) { at.add(dw, at.load(dyi) * ((at.load(xi) - m) * inv)); });
+      if (dbias) for_lanes<T>(0, dim, [=](auto at) { at.add(db, at.load(dyi)); });
     }
   });
 }
