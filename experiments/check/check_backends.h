@@ -12,6 +12,7 @@ namespace copylab {
 struct BackendCheck {
   double loss_error = 0;      // relative difference of the mean loss
   double gradient_error = 0;  // largest difference in a parameter's gradient, relative to its largest entry
+                              // (or to a hundredth of the model's, if that is more)
   std::string parameter;      // where
 };
 

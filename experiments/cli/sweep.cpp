@@ -16,7 +16,7 @@ void add_sweep(CLI::App& app, Invocation& invocation) {
   auto options = std::make_shared<Options>();
   options->experiment.add_to(*verb);
   verb->add_option("key=values", options->experiment.overrides.sweeps,
-                   "axes: key=a,b,c; lists as key=[1,2],[3]")
+                   "axes: key=a,b,c; of lists: key=[1,2],[3]; key=value sets one value")
       ->required();
   verb->add_flag("--zip", options->experiment.overrides.zip,
                  "walk the axes together instead of all combinations");

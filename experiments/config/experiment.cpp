@@ -382,19 +382,26 @@ void apply(Experiment& e, const Overrides& overrides) {
   const auto once = [&](const std::string& key) {
     if (!seen.insert(key).second) bad("", fmt::format("{} is given twice on the command line", key));
   };
-  for (const std::string& text : overrides.assignments) {
-    auto [key, value] = parse_assignment(text);
+  const auto assign = [&](const std::string& key, RawValue value) {
     once(key);
     if (key == "train.seed") {
       e.seeds = parse_seeds("train.seed", {RawValue::Kind::list, "", {value}, ""});
-      continue;
+      return;
     }
     if (is_swept(e, key)) set_axis(e, key, {RawValue::Kind::list, "", {value}, ""});
     e.command.set(key, std::move(value));
+  };
+  for (const std::string& text : overrides.assignments) {
+    auto [key, value] = parse_assignment(text);
+    assign(key, std::move(value));
   }
   RawConfig swept;
   for (const std::string& text : overrides.sweeps) {
     auto [key, value] = parse_sweep_assignment(text);
+    if (value.items.size() == 1) {  // not an axis
+      assign(key, std::move(value.items[0]));
+      continue;
+    }
     once(key);
     if (key == "train.seed") {
       e.seeds = parse_seeds("train.seed", value);
