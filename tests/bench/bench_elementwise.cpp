@@ -42,14 +42,14 @@ void BM_exp(benchmark::State& state) {
   double best = 1e300, peer_best = 1e300;
   constexpr int kRepeat = 100;
   for (auto _ : state) {
-    const double t = seconds([&] {
+    const double t = thread_seconds([&] {
       for (int r = 0; r < kRepeat; ++r) {
         cpu::simd::map(x.data(), y.data(), n, [](cpu::simd::F32 v) { return cpu::simd::exp(v); });
         benchmark::DoNotOptimize(y.data());
         benchmark::ClobberMemory();
       }
     });
-    const double peer = seconds([&] {
+    const double peer = thread_seconds([&] {
       for (int r = 0; r < kRepeat; ++r) {
         Eigen::Map<Eigen::ArrayXf>(peer_y.data(), n) = Eigen::Map<const Eigen::ArrayXf>(x.data(), n).exp();
         benchmark::DoNotOptimize(peer_y.data());
