@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 #include "experiments/config/error.h"
 #include "experiments/config/resolve.h"
@@ -73,9 +74,11 @@ Expansion::Expansion(const Catalogue& catalogue, Experiment experiment)
     : catalogue_(catalogue), experiment_(std::move(experiment)) {
   if (experiment_.arms.empty()) experiment_.arms = {{"base", {}}};
   make_points();
+  make_participation();
   const std::vector<int64_t>& seeds = experiment_.select ? experiment_.select->seeds : experiment_.seeds;
   for (size_t arm = 0; arm < experiment_.arms.size(); ++arm) {
     for (size_t point = 0; point < points_.size(); ++point) {
+      if (!takes_part_[arm][point]) continue;
       for (int64_t seed : seeds) {
         Cell cell = make_cell(arm, point, seed);
         cell.tune = experiment_.select.has_value();
@@ -112,6 +115,29 @@ void Expansion::make_points() {
       }
     }
     points_ = std::move(product);
+  }
+}
+
+void Expansion::make_participation() {
+  const auto same = [](const RawValue& a, const RawValue& b) { return a.text == b.text; };
+  for (const auto& [name, set] : experiment_.arms) {
+    std::vector<bool> points;
+    std::string pinned;
+    for (const Point& point : points_) {
+      bool agrees = true;
+      for (const auto& [key, value] : point.set.entries) {
+        const RawValue* own = set.find(key);
+        if (!own) continue;
+        pinned = key;
+        agrees = agrees && same(*own, value);
+      }
+      points.push_back(agrees);
+    }
+    if (std::find(points.begin(), points.end(), true) == points.end()) {
+      throw ConfigError(fmt::format("arms.{}: sets {} to '{}', which is none of its swept values", name,
+                                    pinned, set.find(pinned)->text));
+    }
+    takes_part_.push_back(std::move(points));
   }
 }
 
@@ -185,7 +211,7 @@ std::optional<size_t> Expansion::best_point(size_t arm, size_t others, const Met
   std::optional<size_t> best;
   double best_value = 0;
   for (size_t point = 0; point < points_.size(); ++point) {
-    if (points_[point].others != others) continue;
+    if (points_[point].others != others || !takes_part_[arm][point]) continue;
     double sum = 0;
     int n = 0, wanted = 0;
     for (const Cell& cell : first_) {
@@ -234,7 +260,7 @@ std::vector<Cell> Expansion::select(const MetricOf& metric) const {
     }
     for (size_t arm = 0; arm < experiment_.arms.size(); ++arm) {
       if (const std::optional<size_t> best = best_point(arm, others, metric)) mark(arm, *best, &Cell::best);
-      if (shared) mark(arm, *shared, &Cell::same);
+      if (shared && takes_part_[arm][*shared]) mark(arm, *shared, &Cell::same);
     }
   }
   return cells;
@@ -242,16 +268,23 @@ std::vector<Cell> Expansion::select(const MetricOf& metric) const {
 
 size_t Expansion::largest_count() const {
   if (!experiment_.select) return first_.size();
-  size_t over = 0;
-  for (const Point& point : points_) over = std::max(over, point.over + 1);
-  const size_t per_seed = experiment_.arms.size() * (points_.size() / over);
-  const size_t roles = experiment_.select->same.empty() || over == 1 ? 1 : 2;
+  size_t groups = 0;  // of points that differ in nothing but select.over, over all arms
+  for (const std::vector<bool>& points : takes_part_) {
+    std::set<size_t> others;
+    for (size_t point = 0; point < points.size(); ++point) {
+      if (points[point]) others.insert(points_[point].others);
+    }
+    groups += others.size();
+  }
+  const auto over_one = [](const Point& point) { return point.over > 0; };
+  const bool choice = std::any_of(points_.begin(), points_.end(), over_one);
+  const size_t roles = experiment_.select->same.empty() || !choice ? 1 : 2;
   size_t fresh = 0;  // reported seeds that were not tuned on
   for (int64_t seed : experiment_.seeds) {
     const auto& tuned = experiment_.select->seeds;
     fresh += std::find(tuned.begin(), tuned.end(), seed) == tuned.end();
   }
-  return first_.size() + per_seed * roles * fresh;
+  return first_.size() + groups * roles * fresh;
 }
 
 bool matches(const Catalogue& catalogue, const Band& band, const std::string& arm, Roles roles,

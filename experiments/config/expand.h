@@ -61,6 +61,9 @@ class Expansion {
   };
 
   void make_points();
+  // An arm that sets a swept key itself takes part only in the points of its own value. Throws ConfigError
+  // where there are none.
+  void make_participation();
   Cell make_cell(size_t arm, size_t point, int64_t seed) const;
   Stage make_stage(size_t arm, const Point& point, int64_t seed, const StageSpec& spec,
                    const std::string& parent, bool last) const;
@@ -70,6 +73,7 @@ class Expansion {
   const Catalogue& catalogue_;
   Experiment experiment_;
   std::vector<Point> points_;
+  std::vector<std::vector<bool>> takes_part_;  // by arm and point
   std::vector<Cell> first_;
 };
 

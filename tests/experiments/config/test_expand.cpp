@@ -121,6 +121,28 @@ TEST_CASE("Selection marks the best value of each arm, and every arm at the valu
   CHECK(count == expected);
 }
 
+TEST_CASE("An arm that sets a swept key takes part only in the points of its own value", "[expand]") {
+  const std::string pinned = std::string(kExperiment)
+                                 .replace(std::string(kExperiment).find("  copy_paste: {head"), 0,
+                                          "  small: {head.kind: vanilla, task.vocab: 256}\n");
+  const Expansion e = expand(pinned);
+  const auto count = [](const std::vector<Cell>& cells, const std::string& arm, bool Cell::*role) {
+    return std::count_if(cells.begin(), cells.end(), [&](const Cell& c) { return c.arm == arm && c.*role; });
+  };
+  CHECK(count(e.first(), "vanilla", &Cell::tune) == 6);
+  CHECK(count(e.first(), "small", &Cell::tune) == 2);
+  const std::vector<Cell> cells =
+      e.select([](const Cell& cell) { return cell.arm == "vanilla" ? 1.0 : 2.0; });
+  CHECK(count(cells, "small", &Cell::best) == 3);
+  CHECK(count(cells, "small", &Cell::same) == 3);
+  for (const Cell& cell : cells) {
+    if (cell.arm == "small") CHECK(cell.result().settings.integer("task.vocab") == 256);
+  }
+  std::string elsewhere = pinned;
+  elsewhere.replace(elsewhere.find("task.vocab: 256}"), 16, "task.vocab: 300}");
+  CHECK(message_of(elsewhere) == "arms.small: sets task.vocab to '300', which is none of its swept values");
+}
+
 TEST_CASE("A tuning seed that is also reported is not run twice", "[expand]") {
   Overrides overrides;
   overrides.seeds = "1001,1002";

@@ -28,10 +28,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
 fs::path new_run(const test::TemporaryFolder& folder, const std::string& name,
                  std::vector<std::string> changes = {}) {
   const fs::path run = folder / name;
