@@ -1,0 +1,68 @@
+// Everything that ships trains: each arm of each experiment in each preset, each head and each task, two
+// updates.
+#include <cmath>
+#include <filesystem>
+#include <set>
+
+#include "experiments/check/check_settings.h"
+#include "experiments/config/expand.h"
+#include "experiments/evaluate/loaded_run.h"
+#include "experiments/train/train_plan.h"
+#include "experiments/train/trainer.h"
+#include "tests/catch.h"
+
+using namespace copylab;
+
+namespace {
+
+void train_two_updates(const Settings& settings) {
+  const auto task = find_task(settings.text("task.name")).make(settings);
+  const auto model = make_model(settings, *task, cpu_backend());
+  model->initialise(1);
+  Trainer trainer(*task, *model, train_plan(settings, *task), 1);
+  const Trainer::Update first = trainer.update(), second = trainer.update();
+  CHECK(std::isfinite(first.loss));
+  CHECK(first.grad_norm > 0);
+  CHECK(second.loss != first.loss);
+}
+
+}  // namespace
+
+TEST_CASE("Every arm of every shipped experiment trains", "[every]") {
+  const std::filesystem::path configs = std::filesystem::path(COPYLAB_SOURCE_DIR) / "configs";
+  for (const auto& file : std::filesystem::directory_iterator(configs)) {
+    if (file.path().extension() != ".yaml") continue;
+    for (const std::string& preset : load_experiment(file.path(), "none").presets) {
+      const Expansion expansion(Catalogue::installed(), load_experiment(file.path(), preset));
+      std::set<std::string> seen;
+      for (const Cell& cell : expansion.first()) {
+        if (!seen.insert(cell.arm).second) continue;
+        DYNAMIC_SECTION(file.path().stem().string() << " " << preset << " " << cell.arm) {
+          for (const Stage& stage : cell.stages) train_two_updates(stage.settings);
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("Every head trains", "[every]") {
+  for (const nn::HeadEntry& head : nn::head_registry()) {
+    DYNAMIC_SECTION(head.name) {
+      train_two_updates(check_settings({std::string("head.kind=") + head.name}));
+    }
+  }
+}
+
+TEST_CASE("Every task trains, in each of its variants", "[every]") {
+  for (const TaskEntry& task : task_registry()) {
+    const auto variants = task.variants();
+    REQUIRE(!variants.empty());
+    for (size_t i = 0; i < variants.size(); ++i) {
+      DYNAMIC_SECTION(task.name << " variant " << i) {
+        Settings settings = check_settings({std::string("task.name=") + task.name});
+        for (const auto& [path, value] : variants[i]) settings.set(path, value);
+        train_two_updates(settings);
+      }
+    }
+  }
+}
