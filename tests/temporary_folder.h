@@ -1,13 +1,14 @@
-// A folder of its own for a test, removed at the end.
+// Folders and files of their own for tests, removed at the end of the scope.
 #pragma once
 
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 
-namespace copylab::test {
+namespace copylab::testing {
 
 class TemporaryFolder {
  public:
@@ -25,9 +26,25 @@ class TemporaryFolder {
 
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+  // Writes a file in it and returns its path.
+  std::filesystem::path write(const std::string& name, const std::string& text) const {
+    std::filesystem::create_directories((path_ / name).parent_path());
+    std::ofstream(path_ / name) << text;
+    return path_ / name;
+  }
 
  private:
   std::filesystem::path path_;
 };
 
-}  // namespace copylab::test
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& text) : path_(folder_.write("file.yaml", text)) {}
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  TemporaryFolder folder_;
+  std::filesystem::path path_;
+};
+
+}  // namespace copylab::testing

@@ -9,25 +9,15 @@
 
 #include "core/io/hdf5.h"
 #include "tests/catch.h"
+#include "tests/messages.h"
 #include "tests/temporary_folder.h"
 
 using namespace copylab;
+using copylab::testing::contains;
+using copylab::testing::message_of;
 namespace fs = std::filesystem;
 
 namespace {
-
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 void write_number(const fs::path& path, double value) {
   h5::write_file(path, [&](h5::File& file) { file.write_scalar("value", value); });
@@ -40,7 +30,7 @@ int64_t entries_in(const fs::path& folder) {
 }  // namespace
 
 TEST_CASE("HDF5: arrays, scalars and strings come back", "[hdf5]") {
-  test::TemporaryFolder folder;
+  testing::TemporaryFolder folder;
   const auto path = folder / "a.h5";
   h5::write_file(path, [](h5::File& file) {
     file.write<float>("deep/er/f", {1.5f, 2.5f, -0.0f, 4, 5, 6}, {2, 3}, {"row", "column"});
@@ -77,7 +67,7 @@ TEST_CASE("HDF5: arrays, scalars and strings come back", "[hdf5]") {
 }
 
 TEST_CASE("HDF5: values widen on reading and never narrow", "[hdf5]") {
-  test::TemporaryFolder folder;
+  testing::TemporaryFolder folder;
   const auto path = folder / "a.h5";
   h5::write_file(path, [](h5::File& file) {
     file.write<float>("f", std::vector<float>{0.1f});
@@ -95,7 +85,7 @@ TEST_CASE("HDF5: values widen on reading and never narrow", "[hdf5]") {
 }
 
 TEST_CASE("HDF5: attributes keep their types", "[hdf5]") {
-  test::TemporaryFolder folder;
+  testing::TemporaryFolder folder;
   const auto path = folder / "a.h5";
   const std::map<std::string, h5::Attribute> all = {
       {"flag", true},
@@ -124,7 +114,7 @@ TEST_CASE("HDF5: attributes keep their types", "[hdf5]") {
 }
 
 TEST_CASE("HDF5: axes get dimension scales", "[hdf5]") {
-  test::TemporaryFolder folder;
+  testing::TemporaryFolder folder;
   const auto path = folder / "a.h5";
   h5::write_file(path, [](h5::File& file) {
     file.write<double>("m/step", std::vector<double>{10, 20});
@@ -139,7 +129,7 @@ TEST_CASE("HDF5: axes get dimension scales", "[hdf5]") {
 }
 
 TEST_CASE("HDF5: a bad file or a wrong request is one clear line", "[hdf5]") {
-  test::TemporaryFolder folder;
+  testing::TemporaryFolder folder;
   const auto good = folder / "good.h5";
   h5::write_file(good, [](h5::File& file) { file.write<double>("d", std::vector<double>(1000, 1.0)); });
   const auto open = [](const fs::path& path) { return message_of([&] { h5::File::open(path); }); };
@@ -164,7 +154,7 @@ TEST_CASE("HDF5: a bad file or a wrong request is one clear line", "[hdf5]") {
 }
 
 TEST_CASE("HDF5: a failed write leaves the old file and no rubbish", "[hdf5]") {
-  test::TemporaryFolder folder;
+  testing::TemporaryFolder folder;
   const auto path = folder / "a.h5";
   write_number(path, 1);
   REQUIRE_THROWS_AS(h5::write_file(path,
@@ -182,7 +172,7 @@ TEST_CASE("HDF5: a failed write leaves the old file and no rubbish", "[hdf5]") {
 
 // A file-size limit fails a write in the same place as a full disk does, without needing one.
 TEST_CASE("HDF5: a full disk leaves the old file", "[hdf5]") {
-  test::TemporaryFolder folder;
+  testing::TemporaryFolder folder;
   const auto path = folder / "a.h5", other = folder / "b.h5";
   write_number(path, 1);
   const auto limited = [&](const std::function<void()>& write) {
@@ -217,7 +207,7 @@ TEST_CASE("HDF5: a full disk leaves the old file", "[hdf5]") {
 }
 
 TEST_CASE("HDF5: leftovers of a killed writer are removed", "[hdf5]") {
-  test::TemporaryFolder folder;
+  testing::TemporaryFolder folder;
   const auto path = folder / "a.h5";
   const pid_t child = fork();
   if (child == 0) {

@@ -11,8 +11,10 @@
 #include "experiments/check/check_tasks.h"
 #include "tasks/fingerprint.h"
 #include "tests/catch.h"
+#include "tests/messages.h"
 
 using namespace copylab;
+using copylab::testing::message_of;
 
 namespace {
 
@@ -21,15 +23,6 @@ std::unique_ptr<Task> spamlang(int64_t vocab, int64_t length, int64_t period = 1
                                                           {"task.length", length},
                                                           {"task.period", period},
                                                           {"task.interleave", interleave}}));
-}
-
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 }  // namespace

@@ -7,9 +7,11 @@
 #include "core/io/hdf5.h"
 #include "experiments/cli/verbs.h"
 #include "tests/catch.h"
-#include "tests/experiments/files.h"
+#include "tests/messages.h"
+#include "tests/temporary_folder.h"
 
 using namespace copylab;
+using copylab::testing::contains;
 using namespace copylab::testing;
 
 namespace {
@@ -51,10 +53,6 @@ Result call(std::vector<const char*> words) {
   result.err = err.read();
   std::filesystem::current_path(before);
   return result;
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
 }
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include "experiments/config/error.h"
 #include "tests/catch.h"
 #include "tests/experiments/config/fake_catalogue.h"
-#include "tests/experiments/files.h"
+#include "tests/temporary_folder.h"
 
 using namespace copylab;
 using namespace copylab::testing;

@@ -82,7 +82,7 @@ TEST_CASE("Evaluation: sums are those of the head's outputs", "[evaluate]") {
 }
 
 TEST_CASE("Exported batches are the ones that are trained on", "[evaluate]") {
-  test::TemporaryFolder folder;
+  testing::TemporaryFolder folder;
   const Settings settings = check_settings();
   export_batches(settings, Split::train, 3, 5, folder / "data.h5");
   const h5::File file = h5::File::open(folder / "data.h5");

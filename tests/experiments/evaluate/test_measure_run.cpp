@@ -1,73 +1,26 @@
 // Measures on runs: by the worker, and on a finished run.
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <cmath>
-#include <csignal>
-#include <fstream>
-#include <sstream>
 
 #include "core/io/hdf5.h"
-#include "experiments/check/check_resume.h"
-#include "experiments/check/check_settings.h"
 #include "experiments/config/error.h"
 #include "experiments/config/resolve.h"
-#include "experiments/evaluate/eval_tokens.h"
 #include "experiments/evaluate/loaded_run.h"
 #include "experiments/evaluate/measure_run.h"
-#include "experiments/schedule/process.h"
-#include "experiments/store/checkpoint.h"
 #include "experiments/store/metrics.h"
 #include "experiments/store/run_folder.h"
 #include "tests/catch.h"
+#include "tests/experiments/worker_process.h"
 #include "tests/temporary_folder.h"
 
 using namespace copylab;
+using copylab::testing::Ended;
+using copylab::testing::new_run;
+using copylab::testing::work;
 namespace fs = std::filesystem;
 
-namespace {
-
-fs::path new_run(const test::TemporaryFolder& folder, const std::string& name,
-                 std::vector<std::string> changes = {}) {
-  const fs::path run = folder / name;
-  fs::create_directory(run);
-  h5::write_text(RunFolder{run}.config(), to_yaml(check_settings(changes)));
-  return run;
-}
-
-struct Ended {
-  int exit_code;
-  std::string out, error;  // error: the last line
-};
-
-// Runs this program as a worker; `during` is called about every 2 ms.
-Ended work(const fs::path& run, const std::vector<std::string>& more = {},
-           const std::function<void(const Process&)>& during = {}) {
-  std::vector<std::string> command = {this_program(), "worker", run.string()};
-  command.insert(command.end(), more.begin(), more.end());
-  Process process(command);
-  Ended ended{};
-  const auto collect = [&](const std::string& line, bool error) {
-    if (error)
-      ended.error = line;
-    else
-      ended.out += line + "\n";
-  };
-  while (!process.finished()) {
-    if (during) during(process);
-    process.read(collect);
-    Process::wait({&process}, 2);
-  }
-  process.read(collect);
-  ended.exit_code = process.exit_code();
-  return ended;
-}
-
-}  // namespace
-
 TEST_CASE("Measures: with the run, or on a finished one", "[worker]") {
-  test::TemporaryFolder folder;
+  testing::TemporaryFolder folder;
   const std::string name = measure_registry().front().name;
   const fs::path with = new_run(folder, "with", {"train.steps=10", "run.measures=" + name});
   const Ended ended = work(with);

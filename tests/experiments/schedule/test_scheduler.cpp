@@ -12,9 +12,11 @@
 #include "experiments/schedule/sweep_file.h"
 #include "experiments/store/run_folder.h"
 #include "tests/catch.h"
-#include "tests/experiments/files.h"
+#include "tests/messages.h"
+#include "tests/temporary_folder.h"
 
 using namespace copylab;
+using copylab::testing::contains;
 using namespace copylab::testing;
 namespace fs = std::filesystem;
 
@@ -96,10 +98,6 @@ class Screen {
  public:
   Display display;
 };
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 }  // namespace
 

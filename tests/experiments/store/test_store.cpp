@@ -15,25 +15,15 @@
 #include "experiments/store/run_folder.h"
 #include "experiments/store/run_writer.h"
 #include "tests/catch.h"
+#include "tests/messages.h"
 #include "tests/temporary_folder.h"
 
 using namespace copylab;
+using copylab::testing::contains;
+using copylab::testing::message_of;
 namespace fs = std::filesystem;
 
 namespace {
-
-std::string message_of(const std::function<void()>& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no error";
-}
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
 
 TrainRow train_row(int64_t step) {
   const double x = static_cast<double>(step);
@@ -100,7 +90,7 @@ CheckpointState at_step(int64_t step) {
 }  // namespace
 
 TEST_CASE("Journal: rows come back, a torn last one is dropped", "[store]") {
-  test::TemporaryFolder folder;
+  testing::TemporaryFolder folder;
   const auto path = folder / "journal.bin";
   REQUIRE(Journal::read(path).train.empty());
   {
@@ -143,7 +133,7 @@ TEST_CASE("CRC-32 of the standard check string", "[store]") {
 }
 
 TEST_CASE("Metrics: everything written comes back", "[store]") {
-  test::TemporaryFolder folder;
+  testing::TemporaryFolder folder;
   const auto path = folder / "metrics.h5";
   const Metrics m = example_metrics();
   write_metrics(path, m);
@@ -181,7 +171,7 @@ TEST_CASE("Metrics: five lines of h5py read the file", "[store]") {
     WARN("no h5py: skipped");
     return;
   }
-  test::TemporaryFolder folder;
+  testing::TemporaryFolder folder;
   write_metrics(folder / "metrics.h5", example_metrics());
   std::ofstream(folder / "read.py") << "import h5py, sys\n"
                                        "f = h5py.File(sys.argv[1])\n"
@@ -202,7 +192,7 @@ TEST_CASE("Metrics: five lines of h5py read the file", "[store]") {
 }
 
 TEST_CASE("Checkpoint: weights, optimizer and state come back bit by bit", "[store]") {
-  test::TemporaryFolder folder;
+  testing::TemporaryFolder folder;
   const auto path = folder / "checkpoint.h5";
   Weights a, b;
   for (const auto& state : a.optimizer->state())
@@ -232,7 +222,7 @@ TEST_CASE("Checkpoint: weights, optimizer and state come back bit by bit", "[sto
 
 TEST_CASE("Checkpoint: another run's, another model's or a damaged one is refused and nothing changes",
           "[store]") {
-  test::TemporaryFolder folder;
+  testing::TemporaryFolder folder;
   const auto path = folder / "checkpoint.h5";
   Weights a, other(4);
   CheckpointState state;
@@ -262,7 +252,7 @@ TEST_CASE("Checkpoint: another run's, another model's or a damaged one is refuse
 }
 
 TEST_CASE("Lock: one owner; a dead one is replaced", "[store]") {
-  test::TemporaryFolder folder;
+  testing::TemporaryFolder folder;
   {
     RunLock lock(folder.path());
     REQUIRE_FALSE(lock.took_over());
@@ -291,7 +281,7 @@ TEST_CASE("Lock: one owner; a dead one is replaced", "[store]") {
 
 TEST_CASE("RunWriter: resumes from the checkpoint, with the journal folded in and later rows cut",
           "[store]") {
-  test::TemporaryFolder folder;
+  testing::TemporaryFolder folder;
   Weights weights;
   {
     RunWriter writer = writer_in(folder.path());
@@ -345,7 +335,7 @@ TEST_CASE("RunWriter: resumes from the checkpoint, with the journal folded in an
 }
 
 TEST_CASE("DONE names the content of metrics.h5", "[store]") {
-  test::TemporaryFolder folder;
+  testing::TemporaryFolder folder;
   const RunFolder run{folder.path()};
   REQUIRE_FALSE(run.trained());
   write_metrics(run.metrics(), example_metrics());

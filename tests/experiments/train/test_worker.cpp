@@ -20,57 +20,19 @@
 #include "experiments/store/metrics.h"
 #include "experiments/store/run_folder.h"
 #include "tests/catch.h"
+#include "tests/experiments/worker_process.h"
+#include "tests/messages.h"
 #include "tests/temporary_folder.h"
 
 using namespace copylab;
+using copylab::testing::contains;
+using copylab::testing::Ended;
+using copylab::testing::new_run;
+using copylab::testing::work;
 namespace fs = std::filesystem;
 
-namespace {
-
-bool contains(const std::string& text, const std::string& part) {
-  return text.find(part) != std::string::npos;
-}
-
-fs::path new_run(const test::TemporaryFolder& folder, const std::string& name,
-                 std::vector<std::string> changes = {}) {
-  const fs::path run = folder / name;
-  fs::create_directory(run);
-  h5::write_text(RunFolder{run}.config(), to_yaml(check_settings(changes)));
-  return run;
-}
-
-struct Ended {
-  int exit_code;
-  std::string out, error;  // error: the last line
-};
-
-// Runs this program as a worker; `during` is called about every 2 ms.
-Ended work(const fs::path& run, const std::vector<std::string>& more = {},
-           const std::function<void(const Process&)>& during = {}) {
-  std::vector<std::string> command = {this_program(), "worker", run.string()};
-  command.insert(command.end(), more.begin(), more.end());
-  Process process(command);
-  Ended ended{};
-  const auto collect = [&](const std::string& line, bool error) {
-    if (error)
-      ended.error = line;
-    else
-      ended.out += line + "\n";
-  };
-  while (!process.finished()) {
-    if (during) during(process);
-    process.read(collect);
-    Process::wait({&process}, 2);
-  }
-  process.read(collect);
-  ended.exit_code = process.exit_code();
-  return ended;
-}
-
-}  // namespace
-
 TEST_CASE("Worker: trains, tests, and is done", "[worker]") {
-  test::TemporaryFolder folder;
+  testing::TemporaryFolder folder;
   const fs::path run = new_run(folder, "run", {"train.steps=40", "train.keep_ends=true"});
   REQUIRE(run_state(run) == RunState::partial);
   const Ended first = work(run);
@@ -105,7 +67,7 @@ TEST_CASE("Worker: trains, tests, and is done", "[worker]") {
 }
 
 TEST_CASE("Worker: metrics.h5 opens at every moment of a run, and its rows only grow", "[worker]") {
-  test::TemporaryFolder folder;
+  testing::TemporaryFolder folder;
   const fs::path run = new_run(folder, "run", {"train.checkpoint_every=0"});
   size_t rows = 0;
   int reads = 0;
@@ -130,7 +92,7 @@ TEST_CASE("Worker: killed at random moments, the run ends in the same bits", "[w
 }
 
 TEST_CASE("Worker: SIGTERM saves and ends resumable", "[worker]") {
-  test::TemporaryFolder folder;
+  testing::TemporaryFolder folder;
   // No checkpoint would be due for hours.
   const std::vector<std::string> changes = {"train.steps=400", "train.checkpoint_every=10000"};
   const fs::path run = new_run(folder, "run", changes), whole = new_run(folder, "whole", changes);
@@ -149,7 +111,7 @@ TEST_CASE("Worker: SIGTERM saves and ends resumable", "[worker]") {
 }
 
 TEST_CASE("Worker: of eight that start at once, one trains", "[worker]") {
-  test::TemporaryFolder folder;
+  testing::TemporaryFolder folder;
   const fs::path run = new_run(folder, "run", {"train.steps=300"});
   std::vector<std::unique_ptr<Process>> all;
   for (int i = 0; i < 8; ++i)
@@ -178,7 +140,7 @@ TEST_CASE("Worker: of eight that start at once, one trains", "[worker]") {
 }
 
 TEST_CASE("Worker: a run that diverges fails with step and op, and keeps its last good weights", "[worker]") {
-  test::TemporaryFolder folder;
+  testing::TemporaryFolder folder;
   const fs::path run =
       new_run(folder, "run",
               {"train.optimizer=sgd", "train.lr=1e6", "train.clip=0", "train.warmup=0", "head.kind=vanilla"});
@@ -196,7 +158,7 @@ TEST_CASE("Worker: a run that diverges fails with step and op, and keeps its las
 }
 
 TEST_CASE("Worker: a stage starts from its parent's weights", "[worker]") {
-  test::TemporaryFolder folder;
+  testing::TemporaryFolder folder;
   const Settings first = check_settings({"train.steps=20"});
   const fs::path parent = new_run(folder, "parent", {"train.steps=20"});
   REQUIRE(work(parent).exit_code == 0);
@@ -218,7 +180,7 @@ TEST_CASE("Worker: a stage starts from its parent's weights", "[worker]") {
 }
 
 TEST_CASE("Worker: a checkpoint of another config or a damaged one is refused and kept", "[worker]") {
-  test::TemporaryFolder folder;
+  testing::TemporaryFolder folder;
   const fs::path other = new_run(folder, "other", {"train.steps=5", "train.seed=2"});
   REQUIRE(work(other).exit_code == 0);
   const fs::path run = new_run(folder, "run", {"train.steps=5"});
@@ -240,7 +202,7 @@ TEST_CASE("Worker: a checkpoint of another config or a damaged one is refused an
 
 // Two processes: the limit on file sizes is inherited, and stands for a full disk.
 TEST_CASE("Worker: a full disk is one clear line, and the old files stay", "[worker]") {
-  test::TemporaryFolder folder;
+  testing::TemporaryFolder folder;
   const fs::path run = new_run(folder, "run", {"train.steps=60", "train.checkpoint_every=0"});
   rlimit before{};
   getrlimit(RLIMIT_FSIZE, &before);
@@ -260,7 +222,7 @@ TEST_CASE("Worker: a full disk is one clear line, and the old files stay", "[wor
 }
 
 TEST_CASE("Eval: losses per position of a user's tokens", "[worker]") {
-  test::TemporaryFolder folder;
+  testing::TemporaryFolder folder;
   const fs::path run = new_run(folder, "run", {"train.steps=30"});
   REQUIRE(work(run).exit_code == 0);
   h5::write_file(folder / "tokens.h5", [](h5::File& file) {
