@@ -1,11 +1,13 @@
 #!/usr/bin/python3
 """Compares the time and memory of copylab's training steps with eager PyTorch on the same machine.
 
-    compare_torch.py [--quick] [--step-time PATH] [--blas DIR] [--shape NAME ...]
+    compare_torch.py [--quick] [--step-time PATH] [--blas DIR] [--shape NAME ...] [--clock wall|cpu]
 
 Both sides train the same model on batches of the same shape: AdamW, gradient clipping at 1, float32, the same number
 of threads. Each side is a process that waits for its turn; they alternate A B A B, so that a busy machine hurts both.
 A ratio is (PyTorch ms) / (copylab ms) of neighbouring turns; the table gives its minimum, median and maximum.
+`--clock cpu` counts the process's CPU time instead of wall time: for a machine that others use, best with
+`--threads 1`, since threads that wait for each other also use the CPU.
 
 Debian's PyTorch multiplies matrices with whatever libblas.so.3 the system has. Where that is the reference BLAS, a
 comparison flatters copylab by an order of magnitude: give the folder of an optimised one with --blas.
@@ -154,18 +156,20 @@ def torch_worker(shape, threads):
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.01)
     symbols = torch.randint(shape.vocab, (8, shape.batch, 1)).expand(-1, -1, shape.length + 1)
     for line in sys.stdin:
-        milliseconds, loss = [], 0.0
+        milliseconds, cpu_milliseconds, loss = [], [], 0.0
         for i in range(int(line.split()[1])):
             tokens, targets = symbols[i % 8, :, :-1].contiguous(), symbols[i % 8, :, 1:].contiguous()
-            start = time.perf_counter()
+            start, cpu_start = time.perf_counter(), time.process_time()
             optimizer.zero_grad(set_to_none=True)
             loss = model(tokens, targets)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
             milliseconds.append(1e3 * (time.perf_counter() - start))
+            cpu_milliseconds.append(1e3 * (time.process_time() - cpu_start))
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        print(json.dumps({"ms": milliseconds, "loss": float(loss), "baseline_kib": baseline, "peak_kib": peak,
+        print(json.dumps({"wall_ms": milliseconds, "cpu_ms": cpu_milliseconds, "loss": float(loss),
+                          "baseline_kib": baseline, "peak_kib": peak,
                           "parameters": sum(p.numel() for p in model.parameters())}), flush=True)
 
 
@@ -204,7 +208,7 @@ def copylab_command(program, shape, threads):
     return [program, f"--threads={threads}"] + [f"--{k}={str(v).lower()}" for k, v in options.items()]
 
 
-def alternate(commands, turns, steps):
+def alternate(commands, turns, steps, clock):
     """Median milliseconds of every turn of each worker, after one turn each to warm up."""
     workers = [Worker(c) for c in commands]
     for w in workers:
@@ -212,7 +216,7 @@ def alternate(commands, turns, steps):
     times = [[] for _ in workers]
     for _ in range(turns):
         for w, t in zip(workers, times):
-            t.append(statistics.median(w.steps(steps)["ms"]))
+            t.append(statistics.median(w.steps(steps)[clock]))
     for w in workers:
         w.close()
     return times
@@ -268,6 +272,7 @@ def main():
                         "under build*/); without it only PyTorch is measured")
     parser.add_argument("--blas", type=pathlib.Path, help="folder of the libblas.so.3 PyTorch shall use")
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
     parser.add_argument("--turns", type=int, help="turns of each side (default 9, quick 3)")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
@@ -288,7 +293,8 @@ def main():
     names = arguments.shape or (QUICK if arguments.quick else list(SHAPES))
     turns, goal_ms = arguments.turns or (3 if arguments.quick else 9), 150 if arguments.quick else 600
     print_machine(arguments.threads)
-    print(f"copylab   {program or 'copylab_step_time not found: PyTorch only'}\n")
+    print(f"copylab   {program or 'copylab_step_time not found: PyTorch only'}")
+    print(f"clock     {arguments.clock}, median of a turn; {turns} turns of each side\n")
     print(f"{'shape':22} {'PyTorch':>9} {'copylab':>9}   {'ratio min/median/max':22} {'target':>6}   copy_paste/vanilla "
           "(copylab, PyTorch)")
     for name in names:
@@ -298,8 +304,8 @@ def main():
         if program:
             commands += [copylab_command(program, s, arguments.threads) for s in (vanilla, copy)]
         with Worker(commands[0]) as w:
-            steps = max(2, round(goal_ms / statistics.median(w.steps(3)["ms"])))
-        times = alternate(commands, turns, steps)
+            steps = max(2, round(goal_ms / statistics.median(w.steps(3)["wall_ms"])))
+        times = alternate(commands, turns, steps, arguments.clock + "_ms")
         ours = statistics.median(times[2]) if program else None
         ratio = spread(times[0], times[2]) if program else None
         overhead = f"{spread(times[3], times[2])[1]:.3f}, " if program else ""

@@ -1,11 +1,12 @@
 // Training-step timer for compare_torch.py: builds one model, then answers each line "steps N" on standard
-// input with the milliseconds of N training steps, as one line of JSON.
+// input with the wall and CPU milliseconds of N training steps, as one line of JSON.
 #include <fmt/format.h>
 #include <omp.h>
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
+#include <ctime>
 #include <iostream>
 
 #include "core/nn/model.h"
@@ -108,17 +109,21 @@ int main(int argc, char** argv) {
     std::string word;
     int count = 0;
     while (std::cin >> word >> count) {
-      std::string milliseconds;
+      std::string wall, cpu;
       double loss = 0;
       for (int i = 0; i < count; ++i) {
         const auto start = std::chrono::steady_clock::now();
+        const std::clock_t cpu_start = std::clock();
         loss = training.step();
         const std::chrono::duration<double, std::milli> elapsed = std::chrono::steady_clock::now() - start;
-        milliseconds += fmt::format("{}{:.4f}", i ? ", " : "", elapsed.count());
+        const double cpu_elapsed = 1e3 * static_cast<double>(std::clock() - cpu_start) / CLOCKS_PER_SEC;
+        wall += fmt::format("{}{:.4f}", i ? ", " : "", elapsed.count());
+        cpu += fmt::format("{}{:.4f}", i ? ", " : "", cpu_elapsed);
       }
       fmt::print(
-          "{{\"ms\": [{}], \"loss\": {}, \"baseline_kib\": {}, \"peak_kib\": {}, \"parameters\": {}}}\n",
-          milliseconds, loss, baseline, peak_kib(), training.parameters());
+          "{{\"wall_ms\": [{}], \"cpu_ms\": [{}], \"loss\": {}, \"baseline_kib\": {}, \"peak_kib\": {}, "
+          "\"parameters\": {}}}\n",
+          wall, cpu, loss, baseline, peak_kib(), training.parameters());
       std::fflush(stdout);
     }
   } catch (const Error& e) {
