@@ -2,11 +2,11 @@
 // input with the wall and CPU milliseconds of N training steps, as one line of JSON.
 #include <fmt/format.h>
 #include <omp.h>
-#include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <ctime>
+#include <fstream>
 #include <iostream>
 
 #include "core/nn/model.h"
@@ -17,11 +17,16 @@ using namespace copylab;
 
 namespace {
 
-// Most memory this process has held so far.
+// Most memory this process has held since it started; getrusage would count what its parent held, too.
 long peak_kib() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  return usage.ru_maxrss;
+  std::ifstream status("/proc/self/status");
+  for (std::string word; status >> word;)
+    if (word == "VmHWM:") {
+      long kib = 0;
+      status >> kib;
+      return kib;
+    }
+  throw Error("[step_time] /proc/self/status has no VmHWM");
 }
 
 struct Options {
