@@ -24,14 +24,16 @@ std::vector<int32_t> read_ids(const h5::File& file, const std::string& name, int
 Batch read_batch(const std::filesystem::path& path, const Task& task) {
   const h5::File file = h5::File::open(path);
   const h5::Extent shape = file.shape("tokens");
-  expect(shape.size() == 2, "eval", "{}: tokens must have two axes (sequence, position): got {}",
+  expect(shape.size() == 2 || shape.size() == 3, "eval",
+         "{}: tokens must have axes (sequence, position) or (step, sequence, position): got {} axes",
          path.string(), shape.size());
-  expect(shape[1] >= 1 && shape[1] <= task.length(), "eval",
+  const int64_t length = shape.back();
+  expect(length >= 1 && length <= task.length(), "eval",
          "{}: sequences of at most {} tokens expected, as in training: got {}", path.string(), task.length(),
-         shape[1]);
+         length);
   Batch batch;
-  batch.rows = shape[0];
-  batch.length = shape[1];
+  batch.rows = shape.size() == 2 ? shape[0] : shape[0] * shape[1];  // steps one after another
+  batch.length = length;
   batch.tokens = read_ids(file, "tokens", task.vocab(), false);
   if (file.has("targets")) {
     expect(file.shape("targets") == shape, "eval", "{}: targets must have the shape of tokens",
