@@ -45,7 +45,7 @@ class Head {
  public:
   virtual ~Head() = default;
   virtual HeadOutput forward(Tape& tape, const HeadInput& in) const = 0;
-  // Multiply-adds of one position, forward, with `length` positions to point at.
+  // Floating-point operations of one position, forward, averaged over a sequence of `length`.
   virtual double flops_per_token(int64_t length) const = 0;
   // Numbers kept per past token for generation (the copy key), 0 for a head without memory.
   virtual int64_t cache_per_token() const { return 0; }

@@ -37,7 +37,8 @@ class Model {
   // Multiply-adds times two of one token, forward, at this sequence length; training costs about three times
   // that.
   double flops_per_token(int64_t length) const;
-  // Bytes of float32 cache per past token when generating: 2·layers·kv plus the head's (papers: CPLM §2.2).
+  // Bytes of float32 cache of one sequence of `length` tokens when generating: keys and values of all layers,
+  // no more than the window of a sliding one, plus the head's (papers: CPLM §2.2).
   int64_t cache_bytes(int64_t length) const;
 
  private:

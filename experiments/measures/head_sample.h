@@ -13,6 +13,8 @@ namespace copylab {
 using Matrix = Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 // N labelled positions of a task and the head that reads them: logits L = H·Wᵀ (N, V).
+// The measures on it speak of W as one free matrix: the factors of head.rank are not updated apart, and the
+// projection of head.backward_rank, which acts between W and the hidden states, is not counted as a loss.
 struct HeadSample {
   Matrix h;                      // (N, D) final hidden states
   Matrix w;                      // (V, D) output matrix over the real vocabulary; A·B for a factorised head
