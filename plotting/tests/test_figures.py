@@ -128,6 +128,16 @@ def test_full_preset_brings_its_panels(tmp_path):
     assert list(backward.get_xdata()) == [4, 8, 16, 32]
 
 
+def test_cells_that_are_all_special_have_their_panel_alone(tmp_path):
+    builder = synthetic.Builder(tmp_path, "spamlang", "smoke")
+    swept = {"task.vocab": 64, "task.interleave": 4}
+    evaluated = {"test/accuracy": 0.5, "test/ceiling": 0.9, "test/chance": 0.1, "test/budget_sequences_per_symbol": 4.0}
+    builder.add("copy_paste", swept, 1, synthetic.BASE, evaluated)
+    builder.write()
+    figure, _, _ = spamlang.draw(load_sweep(tmp_path, "spamlang", "smoke"))
+    assert [axes.get_title(loc="left")[5:] for axes in figure.axes] == ["Gradient of the copy head blocked"]
+
+
 def test_gradient_rank_shows_the_stored_numbers_beside_their_nulls(tmp_path):
     synthetic.gradient_rank(tmp_path)
     sweep = load_sweep(tmp_path, "gradient-rank")

@@ -105,6 +105,8 @@ class OverVocab:
         self.role = role
 
     def wanted(self, data: Data) -> bool:
+        if not data.standard(self.role):  # every cell belongs to a panel of its own
+            return False
         return self.role == "best" or any(c.roles == {"same"} or c.roles == {"tune", "same"} for c in data.cells)
 
     def title(self, data: Data) -> str:
