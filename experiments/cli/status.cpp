@@ -53,7 +53,13 @@ void print_experiment(const fs::path& folder) {
   fmt::print("{}: {}\n", folder.string(), summary.empty() ? "no runs" : summary);
   for (const fs::path& file : sorted_entries(folder)) {
     if (!file.filename().string().starts_with("sweep-") || file.extension() != ".h5") continue;
-    const Sweep sweep = read_sweep(file);
+    Sweep sweep;
+    try {
+      sweep = read_sweep(file);
+    } catch (const Error& error) {
+      details += fmt::format("  {:10} {}: {}\n", "unreadable", file.filename().string(), error.what());
+      continue;
+    }
     const auto count = [&](const char* status) {
       return std::count_if(sweep.rows.begin(), sweep.rows.end(),
                            [&](const SweepRow& row) { return row.status == status; });

@@ -3,6 +3,7 @@
 
 #include <omp.h>
 
+#include <algorithm>
 #include <cmath>
 #include <map>
 
@@ -18,7 +19,9 @@ std::vector<int32_t> read_ids(const h5::File& file, const std::string& name, int
   for (int64_t id : ids)
     expect(id < vocab && (labels || id >= 0), "eval", "{}: {} holds {}, outside of the vocabulary of {}",
            file.path().string(), name, id, vocab);
-  return {ids.begin(), ids.end()};
+  std::vector<int32_t> out;
+  for (int64_t id : ids) out.push_back(static_cast<int32_t>(std::max<int64_t>(id, -1)));  // -1: no label
+  return out;
 }
 
 Batch read_batch(const std::filesystem::path& path, const Task& task) {
@@ -31,6 +34,7 @@ Batch read_batch(const std::filesystem::path& path, const Task& task) {
   expect(length >= 1 && length <= task.length(), "eval",
          "{}: sequences of at most {} tokens expected, as in training: got {}", path.string(), task.length(),
          length);
+  for (int64_t n : shape) expect(n > 0, "eval", "{}: tokens holds no sequence", path.string());
   Batch batch;
   batch.rows = shape.size() == 2 ? shape[0] : shape[0] * shape[1];  // steps one after another
   batch.length = length;
@@ -81,6 +85,9 @@ class PositionArrays {
 
 void eval_tokens(const std::filesystem::path& folder, const std::filesystem::path& tokens,
                  const std::filesystem::path& out) {
+  std::error_code none;  // where one of them does not exist
+  expect(!std::filesystem::equivalent(tokens, out, none), "eval", "{}: would be overwritten by the results",
+         tokens.string());
   const LoadedRun run = load_run(folder);
   const Batch all = read_batch(tokens, *run.task);
   const Backend& backend = run.model->parameters().backend();

@@ -4,6 +4,7 @@
 #include "core/io/hdf5.h"
 #include "experiments/config/resolve.h"
 #include "experiments/evaluate/evaluate.h"
+#include "experiments/train/memory.h"
 #include "experiments/train/train_plan.h"
 
 namespace copylab {
@@ -14,6 +15,12 @@ void export_batches(const Settings& settings, Split split, int64_t first, int64_
   const auto task = find_task(settings.text("task.name")).make(settings);
   const TrainPlan plan = train_plan(settings, *task);
   const auto seed = static_cast<uint64_t>(settings.integer("train.seed"));
+  const double bytes =
+      4.0 * sizeof(int32_t) * static_cast<double>(last - first) * static_cast<double>(plan.tokens_per_step());
+  const auto available = static_cast<double>(available_memory());
+  expect(available == 0 || bytes <= available, "data",
+         "steps {}:{} need up to {:.4g} GiB, {:.4g} GiB are available: export fewer steps at a time", first,
+         last, bytes / (1 << 30), available / (1 << 30));
   std::vector<int32_t> tokens, targets, segment, slice;
   const auto append = [](std::vector<int32_t>& to, const std::vector<int32_t>& from) {
     to.insert(to.end(), from.begin(), from.end());

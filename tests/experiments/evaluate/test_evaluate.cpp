@@ -5,6 +5,7 @@
 
 #include "core/io/hdf5.h"
 #include "experiments/check/check_settings.h"
+#include "experiments/evaluate/eval_tokens.h"
 #include "experiments/evaluate/export_batches.h"
 #include "experiments/evaluate/loaded_run.h"
 #include "experiments/train/trainer.h"
@@ -93,4 +94,7 @@ TEST_CASE("Exported batches are the ones that are trained on", "[evaluate]") {
   REQUIRE(std::equal(batch.tokens.begin(), batch.tokens.end(), tokens.values.begin() + (8 + 4) * 16));
   REQUIRE(file.read<int64_t>("step").values == std::vector<int64_t>{3, 4});
   REQUIRE_THROWS_AS(export_batches(settings, Split::train, 5, 5, folder / "x.h5"), Error);
+  REQUIRE_THROWS_AS(export_batches(settings, Split::train, 0, 1'000'000'000'000, folder / "x.h5"), Error);
+  REQUIRE_THROWS_AS(eval_tokens(folder / "run", folder / "data.h5", folder / "data.h5"), Error);
+  REQUIRE(h5::File::open(folder / "data.h5").has("tokens"));
 }
