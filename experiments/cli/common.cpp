@@ -11,10 +11,24 @@
 #include "core/backend.h"
 #include "core/nearest.h"
 #include "experiments/config/error.h"
+#include "experiments/plan/estimate.h"
 #include "experiments/schedule/process.h"
 
 namespace copylab {
 namespace fs = std::filesystem;
+
+namespace {
+
+void check_stage(const Stage& stage) {
+  check_device(stage.settings);
+  try {
+    expect_consistent(stage.settings);
+  } catch (const ConfigError& error) {
+    throw ConfigError(fmt::format("{} (run {})", error.what(), fs::path(stage.folder).filename().string()));
+  }
+}
+
+}  // namespace
 
 fs::path project_root() {
   for (fs::path start : {fs::current_path(), fs::path(this_program()).parent_path()}) {
@@ -49,16 +63,27 @@ fs::path experiment_file(const std::string& name) {
   const fs::path file = project_root() / "configs" / (name + ".yaml");
   if (fs::is_regular_file(file)) return file.lexically_proximate(fs::current_path());
   const std::vector<std::string> names = experiment_names();
-  throw ConfigError(fmt::format("unknown experiment '{}': expected a YAML file or one of {}{}", name,
-                                fmt::join(names, ", "), did_you_mean(name, names)));
+  const std::string known =
+      names.empty() ? "configs/ of a checkout, which is not here" : fmt::format("{}", fmt::join(names, ", "));
+  throw ConfigError(fmt::format("unknown experiment '{}': expected a YAML file or one of {}{}", name, known,
+                                did_you_mean(name, names)));
+}
+
+CLI::Validator not_empty() {
+  return CLI::Validator(
+      [](const std::string& text) { return text.empty() ? std::string("expected a value, got ''") : ""; }, "",
+      "not empty");
 }
 
 void ExperimentOptions::add_to(CLI::App& verb) {
   verb.add_option("NAME", name, "experiment in configs/, or a YAML file")->required();
-  verb.add_option("--preset", preset, "size of the experiment: smoke, quick or full (default: quick)");
-  verb.add_option("--seeds", overrides.seeds, "how many seeds (3: seeds 1, 2, 3), or which (5,7)");
-  verb.add_option("--arms", overrides.arms, "only these arms, separated by commas");
-  verb.add_option("--device", device, "cpu or cuda (default: as the configuration says, cpu)");
+  verb.add_option("--preset", preset, "size of the experiment: smoke, quick or full (default: quick)")
+      ->check(not_empty());
+  verb.add_option("--seeds", overrides.seeds, "how many seeds (3: seeds 1, 2, 3), or which (5,7)")
+      ->check(not_empty());
+  verb.add_option("--arms", overrides.arms, "only these arms, separated by commas")->check(not_empty());
+  verb.add_option("--device", device, "cpu or cuda (default: as the configuration says, cpu)")
+      ->check(not_empty());
 }
 
 Expansion ExperimentOptions::expand() const {
@@ -68,7 +93,7 @@ Expansion ExperimentOptions::expand() const {
   apply(experiment, all);
   Expansion expansion(Catalogue::installed(), std::move(experiment));
   for (const Cell& cell : expansion.first()) {
-    for (const Stage& stage : cell.stages) check_device(stage.settings);
+    for (const Stage& stage : cell.stages) check_stage(stage);
   }
   return expansion;
 }

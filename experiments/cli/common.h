@@ -21,13 +21,17 @@ std::vector<std::string> experiment_names();
 // The file of an experiment: a path to a YAML file, or the name of one in configs/. Throws ConfigError.
 std::filesystem::path experiment_file(const std::string& name);
 
+// For options that mean something else when they are left out: an empty text (an unset variable of a script)
+// is refused.
+CLI::Validator not_empty();
+
 // NAME --preset P --seeds N --arms A,B --device D key=value …
 struct ExperimentOptions {
   std::string name, preset, device;
   Overrides overrides;
 
   void add_to(CLI::App& verb);
-  // Throws ConfigError, also for a device that is not there.
+  // Throws ConfigError, also for a device that is not there and for settings that do not go together.
   Expansion expand() const;
 };
 

@@ -10,6 +10,7 @@
 #include "experiments/config/error.h"
 #include "experiments/config/resolve.h"
 #include "experiments/evaluate/export_batches.h"
+#include "experiments/plan/estimate.h"
 #include "tasks/task.h"
 
 namespace copylab {
@@ -28,7 +29,9 @@ Settings settings_of(const Options& options) {
     const RawConfig::Entry entry = parse_assignment(text);
     command.set(entry.key, entry.value);
   }
-  return resolve(Catalogue::installed(), {base, command});
+  Settings settings = resolve(Catalogue::installed(), {base, command});
+  expect_consistent(settings);
+  return settings;
 }
 
 // "3:5" is steps 3 and 4.
@@ -38,8 +41,10 @@ std::pair<int64_t, int64_t> range_of(const std::string& text) {
   const auto [colon, error] = std::from_chars(text.data(), end, from);
   const bool first = error == std::errc() && colon != end && *colon == ':';
   const bool second = first && std::from_chars(colon + 1, end, to).ptr == end && colon + 1 != end;
-  if (!second || from < 0 || to <= from) {
-    throw ConfigError(fmt::format("--steps: expected FROM:TO with FROM < TO, got '{}'", text));
+  constexpr int64_t kLast = 1'000'000'000'000;  // times train.accumulate it is still a number of a batch
+  if (!second || from < 0 || to <= from || to > kLast) {
+    throw ConfigError(
+        fmt::format("--steps: expected FROM:TO with FROM < TO, at most {}, got '{}'", kLast, text));
   }
   return {from, to};
 }
@@ -81,7 +86,7 @@ void add_data(CLI::App& app, Invocation& invocation) {
       verb->add_option("--show", options->show, "print this many sequences of the first batch (default: 3)")
           ->expected(0, 1)
           ->default_str("3")
-          ->check(CLI::PositiveNumber);
+          ->check(CLI::Range(1, 1000000));
   verb->callback([options, out, show, &invocation] {
     if (!out->count() && !show->count()) throw CLI::RequiredError("--out or --show");
     invocation.action = [options] { return run_data(*options); };

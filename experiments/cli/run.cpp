@@ -5,6 +5,7 @@
 #include "experiments/cli/verbs.h"
 #include "experiments/config/error.h"
 #include "experiments/config/resolve.h"
+#include "experiments/plan/estimate.h"
 
 namespace copylab {
 namespace {
@@ -53,6 +54,7 @@ void add_run(CLI::App& app, Invocation& invocation) {
       Settings settings = load_settings(file);
       if (!experiment.device.empty()) settings.set("run.device", experiment.device);
       check_device(settings);
+      expect_consistent(settings);
       return run_settings(settings, options->run, invocation.command);
     };
   });

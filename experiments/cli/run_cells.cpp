@@ -37,7 +37,7 @@ void RunOptions::add_to(CLI::App& verb) {
   verb.add_option("--jobs", jobs, "runs at a time; the threads are divided (default: one per processor)")
       ->check(CLI::Range(1, 4096));
   verb.add_flag("--fail-fast", fail_fast, "start no more runs after a failure");
-  verb.add_option("--out", out, "folder of the results (default: results)");
+  verb.add_option("--out", out, "folder of the results (default: results)")->check(not_empty());
   display.add_to(verb);
 }
 

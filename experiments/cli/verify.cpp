@@ -55,8 +55,8 @@ void add_verify(CLI::App& app, Invocation& invocation) {
   };
   auto options = std::make_shared<Options>();
   verb->add_option("NAME", options->name, "experiment in configs/, or a YAML file")->required();
-  verb->add_option("--preset", options->preset, "smoke, quick or full (default: quick)");
-  verb->add_option("--from", options->from, "folder of the results (default: results)");
+  verb->add_option("--preset", options->preset, "smoke, quick or full (default: quick)")->check(not_empty());
+  verb->add_option("--from", options->from, "folder of the results (default: results)")->check(not_empty());
   verb->callback([options, &invocation] {
     invocation.action = [options] {
       const Experiment e = load_experiment(experiment_file(options->name), options->preset);

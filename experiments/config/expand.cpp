@@ -74,6 +74,7 @@ Expansion::Expansion(const Catalogue& catalogue, Experiment experiment)
     : catalogue_(catalogue), experiment_(std::move(experiment)) {
   if (experiment_.arms.empty()) experiment_.arms = {{"base", {}}};
   make_points();
+  check_own_keys();
   make_participation();
   const std::vector<int64_t>& seeds = experiment_.select ? experiment_.select->seeds : experiment_.seeds;
   for (size_t arm = 0; arm < experiment_.arms.size(); ++arm) {
@@ -86,6 +87,31 @@ Expansion::Expansion(const Catalogue& catalogue, Experiment experiment)
         first_.push_back(std::move(cell));
       }
     }
+  }
+  check_distinct();
+}
+
+void Expansion::check_own_keys() const {
+  const Experiment& e = experiment_;
+  std::vector<const RawConfig*> layers = {&e.base, &e.grid, &e.zip, &e.changes, &e.command};
+  for (const auto& [name, set] : e.arms) layers.push_back(&set);
+  for (const StageSpec& stage : e.stages) layers.push_back(&stage.set);
+  for (const RawConfig* layer : layers) {
+    for (const auto& [key, value] : layer->entries) {
+      if (key != "run.experiment" && key != "run.cell" && key != "run.command") continue;
+      throw ConfigError(fmt::format("{}{}{}: expected no value, for each run gets its own", value.where,
+                                    value.where.empty() ? "" : ": ", key));
+    }
+  }
+}
+
+void Expansion::check_distinct() const {
+  std::set<std::string> seen;
+  for (const Cell& cell : first_) {
+    std::string point;
+    for (const auto& [key, value] : cell.coordinates) point += " " + key + "=" + format_value(value);
+    if (!seen.insert(fmt::format("{}{} {}", cell.arm, point, cell.seed)).second)
+      throw ConfigError(fmt::format("arm {}:{} is swept twice: expected each value once", cell.arm, point));
   }
 }
 

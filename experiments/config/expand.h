@@ -60,6 +60,10 @@ class Expansion {
     size_t others = 0;  // number of the point when select.over is left out
   };
 
+  // The name of a run is made here, so no layer may set it. Throws ConfigError.
+  void check_own_keys() const;
+  // Two runs that are one would count twice in a mean. Throws ConfigError.
+  void check_distinct() const;
   void make_points();
   // An arm that sets a swept key itself takes part only in the points of its own value. Throws ConfigError
   // where there are none.

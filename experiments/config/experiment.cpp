@@ -62,16 +62,29 @@ std::vector<std::pair<std::string, YAML::Node>> read_map(const std::string& what
   return out;
 }
 
+// A name that becomes a folder.
+void check_folder_name(const std::string& key, const std::string& name, const std::string& at) {
+  const auto safe = [](unsigned char c) { return std::isalnum(c) || c == '_' || c == '-' || c == '.'; };
+  if (std::all_of(name.begin(), name.end(), safe) && name.front() != '.' && name.front() != '-') return;
+  bad(at, fmt::format("{}: expected letters, digits, '_', '-' or '.', for it names a folder; got '{}'", key,
+                      name));
+}
+
 std::vector<int64_t> parse_seeds(const std::string& key, const RawValue& raw) {
   const Field one{.path = key, .fallback = int64_t{0}, .doc = "", .min = 0};
   const Field many{.path = key, .fallback = std::vector<int64_t>(), .doc = "", .min = 0};
   if (raw.kind == RawValue::Kind::list) {
     const auto seeds = std::get<std::vector<int64_t>>(parse_value(many, raw));
     if (seeds.empty()) bad(raw.where, key + ": expected at least one seed");
+    std::set<int64_t> seen;
+    for (int64_t seed : seeds) {
+      if (!seen.insert(seed).second) bad(raw.where, fmt::format("{}: {} is given twice", key, seed));
+    }
     return seeds;
   }
   Field count = one;
   count.min = 1;
+  count.max = 10000;
   std::vector<int64_t> seeds(static_cast<size_t>(std::get<int64_t>(parse_value(count, raw))));
   for (size_t i = 0; i < seeds.size(); ++i) seeds[i] = static_cast<int64_t>(i) + 1;
   return seeds;
@@ -125,6 +138,10 @@ std::vector<StageSpec> read_stages(const YAML::Node& node, const std::string& fi
       if (key == "set") stage.set = flatten(value, file);
     }
     if (stage.name.empty()) bad(where(item, file), "stages: expected a name in each stage");
+    for (const StageSpec& other : stages) {
+      if (other.name == stage.name)
+        bad(where(item, file), fmt::format("stages: {} is given twice", stage.name));
+    }
     stages.push_back(std::move(stage));
   }
   return stages;
@@ -287,6 +304,7 @@ class Reader {
     std::vector<std::string> names;
     for (const auto& [name, body] : out.arms) names.push_back(name);
     if (std::find(names.begin(), names.end(), arm) != names.end()) return;
+    if (names.empty()) bad(at, fmt::format("{}: expected none, for there are no arms; got '{}'", key, arm));
     bad(at, fmt::format("{}: expected one of the arms {}, got '{}'{}", key, fmt::join(names, ", "), arm,
                         did_you_mean(arm, names)));
   }
@@ -348,6 +366,7 @@ Experiment load_experiment(const std::filesystem::path& file, const std::string&
   reader.apply(root, false);
   Experiment& e = reader.out;
   if (e.name.empty()) bad(name, "name: expected the name of the experiment");
+  check_folder_name("name", e.name, name);
 
   YAML::Node chosen;
   bool found = false;
@@ -362,6 +381,8 @@ Experiment load_experiment(const std::filesystem::path& file, const std::string&
     }
   }
   if (!found && !preset.empty() && preset != "none") {
+    if (e.presets.empty())
+      bad("", fmt::format("--preset: expected none, for {} has no presets; got '{}'", e.name, preset));
     bad("", fmt::format("--preset: expected one of {} for {}, got '{}'{}", fmt::join(e.presets, ", "), e.name,
                         preset, did_you_mean(preset, e.presets)));
   }

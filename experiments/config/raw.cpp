@@ -45,6 +45,14 @@ void flatten_into(RawConfig& out, const YAML::Node& map, const std::string& pref
   }
 }
 
+// An alias can make a node contain itself.
+void check_nesting(const YAML::Node& node, const std::string& at, int depth = 0) {
+  constexpr int kDeepest = 16;
+  if (depth > kDeepest)
+    throw ConfigError(fmt::format("{}: expected at most {} levels of nesting", at, kDeepest));
+  for (const auto& item : node) check_nesting(node.IsMap() ? item.second : item, at, depth + 1);
+}
+
 std::pair<std::string, std::string> split_assignment(const std::string& text) {
   const size_t equals = text.find('=');
   if (equals == std::string::npos) {
@@ -59,7 +67,9 @@ std::pair<std::string, std::string> split_assignment(const std::string& text) {
 
 RawValue parse_list(const std::string& key, const std::string& text) {
   try {
-    return raw_value(YAML::Load(text), "");
+    const YAML::Node list = YAML::Load(text);
+    check_nesting(list, key);
+    return raw_value(list, "");
   } catch (const YAML::Exception&) {
     throw ConfigError(fmt::format("{}: expected a list such as [1, 2], got '{}'", key, text));
   }
@@ -117,7 +127,10 @@ RawConfig merge(RawConfig under, const RawConfig& over) {
 YAML::Node load_yaml(const std::filesystem::path& file) {
   try {
     const std::vector<YAML::Node> documents = YAML::LoadAllFromFile(file.string());
-    if (documents.size() == 1) return documents[0];
+    if (documents.size() == 1) {
+      check_nesting(documents[0], file.string());
+      return documents[0];
+    }
     throw ConfigError(fmt::format("{}: expected one YAML document, got {}", file.string(), documents.size()));
   } catch (const YAML::BadFile&) {
     throw ConfigError(fmt::format("{}: cannot be read", file.string()));

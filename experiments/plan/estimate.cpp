@@ -7,6 +7,7 @@
 #include "core/backend.h"
 #include "core/nn/model.h"
 #include "core/ops/linear.h"
+#include "experiments/config/error.h"
 #include "tasks/task.h"
 
 namespace copylab {
@@ -21,6 +22,14 @@ Estimate estimate(const Settings& settings) {
   out.flops_per_token = model.flops_per_token(task->length());
   out.budget = task->budget(out.plan.steps * out.plan.sequences_per_step());
   return out;
+}
+
+void expect_consistent(const Settings& settings) {
+  try {
+    estimate(settings);
+  } catch (const Error& error) {
+    throw ConfigError(error.what());
+  }
 }
 
 double matrix_rate() {

@@ -26,6 +26,10 @@ struct Estimate {
 // Builds the task and declares the model, but allocates and runs nothing.
 Estimate estimate(const Settings& settings);
 
+// Throws ConfigError if settings that are right each by itself do not go together: heads that do not divide
+// the width, a period longer than the sequence.
+void expect_consistent(const Settings& settings);
+
 // Multiply-adds times two per second that this machine reaches now on matrix products, measured in some 50
 // ms.
 double matrix_rate();

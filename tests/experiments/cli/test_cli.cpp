@@ -64,16 +64,24 @@ TEST_CASE("A wrong command line is exit code 2 and one line that says what was e
       {{"run", "spamlang", "--preset", "smok"}, "did you mean 'smoke'?"},
       {{"run", "spamlang", "train.rl=1"}, "unknown key 'train.rl'; did you mean 'train.lr'?"},
       {{"run", "spamlang", "train.lr=fast"}, "train.lr: expected a number"},
-      {{"run", "spamlang", "--seeds", "none"}, "--seeds: expected an integer, 1 or more, got 'none'"},
+      {{"run", "spamlang", "--seeds", "none"}, "--seeds: expected an integer from 1 to 10000, got 'none'"},
       {{"run", "spamlang", "--device", "cuda"}, "--device cuda: "},
       {{"run", "spamlang", "--device", "gpu"}, "run.device: expected one of cpu, cuda, got 'gpu'"},
       {{"run", "spamlang", "--jobs", "0"}, "--jobs"},
+      {{"run", "spamlang", "--out", ""}, "--out: expected a value, got ''"},
+      {{"run", "spamlang", "--arms", ""}, "--arms: expected a value, got ''"},
+      {{"run", "spamlang", "model.heads=3"}, "model.heads = 3 must divide model.dim = 64"},
+      {{"plan", "spamlang", "model.heads=3"}, "(run vanilla-vocab64-"},
+      {{"data", "spamlang", "task.period=65", "--show"}, "task.period must not exceed task.length"},
       {{"run"}, "NAME is required"},
       {{"sweep", "spamlang"}, "key=values is required"},
       {{"sweep", "spamlang", "task.vocab"}, "'task.vocab': expected key=value, for example train.lr=1e-3"},
       {{"data", "spamlagn", "--show"}, "task.name: expected one of "},
       {{"data", "spamlang"}, "--out or --show is required"},
-      {{"data", "spamlang", "--show", "--steps", "3"}, "--steps: expected FROM:TO with FROM < TO, got '3'"},
+      {{"data", "spamlang", "--show", "--steps", "3"},
+       "--steps: expected FROM:TO with FROM < TO, at most 1000000000000, got '3'"},
+      {{"data", "spamlang", "--show", "--steps", "0:9000000000000000000"}, "at most 1000000000000, got '0:9"},
+      {{"data", "spamlang", "--show", "0"}, "--show: Value 0 not in range 1 to 1000000"},
       {{"check", "gradient"}, "unknown verb 'check gradient': expected one of gradients, threads, "},
       {{"check"}, "check alone: expected one of gradients, "},
       {{"generate", "x", "--prompt", "y"}, "generate: comes with a later experiment"},
@@ -130,4 +138,16 @@ TEST_CASE("list, plan, doctor and data run nothing and say what there is", "[cli
   CHECK(data.code == 0);
   CHECK(data.out.size() > file.size() + 3);
   CHECK(h5::File::open(file).shape("tokens") == h5::Extent{2, 3, 8});
+}
+
+TEST_CASE("status names a damaged sweep file and goes on", "[cli]") {
+  const TemporaryFolder folder;
+  for (const char* experiment : {"a", "b"}) {
+    std::filesystem::create_directories(folder.path() / experiment);
+    h5::write_text(folder.path() / experiment / "sweep-quick.h5", "no HDF5");
+  }
+  const Result result = call({"status", folder.path().c_str()});
+  CHECK(result.code == 0);
+  CHECK(contains(result.out, "a: no runs\n  unreadable sweep-quick.h5: "));
+  CHECK(contains(result.out, "b: no runs\n  unreadable sweep-quick.h5: "));
 }

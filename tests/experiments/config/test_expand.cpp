@@ -271,7 +271,7 @@ TEST_CASE("Each mistake in an experiment has its message", "[expand]") {
       {"zip: {train.lr: [1], train.batch: [1, 2]}\n",
        "file.yaml:3: train.batch: expected 1 values as train.lr has, since zip walks its lists together; got "
        "2"},
-      {"seeds: many\n", "file.yaml:3: seeds: expected an integer, 1 or more, got 'many'"},
+      {"seeds: many\n", "file.yaml:3: seeds: expected an integer from 1 to 10000, got 'many'"},
       {"seeds: [1, -2]\n",
        "file.yaml:3: seeds: expected a list such as [1, 2], each an integer, 0 or more, got a list of 2"},
       {"select: {over: train.lr, by: valid/loss}\n",
@@ -324,4 +324,31 @@ TEST_CASE("Every shipped experiment parses in every preset", "[expand]") {
       CHECK_NOTHROW(Expansion(Catalogue::installed(), load_experiment(file.path(), preset)));
     }
   }
+}
+
+TEST_CASE("What would run twice, or is named by the program, is refused", "[expand]") {
+  const std::string head = "name: x\nbase: {task.name: spamlang}\n";
+  const std::vector<std::pair<std::string, std::string>> table = {
+      {"seeds: [4, 4]", "file.yaml:3: seeds: 4 is given twice"},
+      {"seeds: 1000000000000",
+       "file.yaml:3: seeds: expected an integer from 1 to 10000, got '1000000000000'"},
+      {"grid: {train.lr: [1e-3, 0.001]}",
+       "arm base: train.lr=0.001 is swept twice: expected each value once"},
+      {"stages: [{name: a}, {name: a}]", "file.yaml:3: stages: a is given twice"},
+      {"changes: {run.cell: [a, b]}", "file.yaml:3: run.cell: expected no value, for each run gets its own"},
+      {"stages: [{name: a, set: {run.experiment: ../up}}]",
+       "file.yaml:3: run.experiment: expected no value, for each run gets its own"},
+      {"arms: {a: &a {b: *a}}", "file.yaml: expected at most 16 levels of nesting"},
+      {"expected: [{metric: test/loss, band: [0, 1], arm: a}]",
+       "file.yaml:3: expected.arm: expected none, for there are no arms; got 'a'"},
+  };
+  for (const auto& [line, expected] : table) CHECK(message_of(head + line + "\n") == expected);
+  CHECK(message_of(head, "quick") == "--preset: expected none, for x has no presets; got 'quick'");
+}
+
+TEST_CASE("The name of an experiment is that of a folder", "[expand]") {
+  for (const char* name : {"../up", "a/b", ".", "..", "-x", "a b", "\xc3\xbc"}) {
+    CHECK_THROWS_AS(load(std::string("name: \"") + name + "\"\nbase: {task.name: spamlang}\n"), ConfigError);
+  }
+  CHECK(load("name: a-b_c.2\nbase: {task.name: spamlang}\n").name == "a-b_c.2");
 }
