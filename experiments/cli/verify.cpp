@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <numeric>
 
 #include "experiments/cli/common.h"
 #include "experiments/cli/verbs.h"
@@ -83,8 +84,9 @@ void add_verify(CLI::App& app, Invocation& invocation) {
           const auto value = result.settings ? read_metric(result.folder, band.metric) : std::nullopt;
           if (value && std::isfinite(*value)) values.push_back(*value);
         }
-        double mean = 0;
-        for (double value : values) mean += value / static_cast<double>(values.size());
+        // Divided once: the mean of ones is one.
+        const double mean = std::accumulate(values.begin(), values.end(), 0.0) /
+                            static_cast<double>(std::max<size_t>(1, values.size()));
         const std::string outcome = verdict(band, values, wanted, mean);
         all_ok &= outcome == "ok";
         std::string where;
