@@ -3,6 +3,7 @@
 #include "experiments/schedule/scheduler.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <fstream>
 #include <iterator>
 #include <sstream>
@@ -42,7 +43,7 @@ class Bench {
     const std::string home = folder_.path().string();
     script_ = folder_.write("worker.sh", "cd " + home + "\n" + R"(
 echo "$@" >> calls
-echo "threads $OMP_NUM_THREADS" >> calls
+echo "spin $GOMP_SPINCOUNT threads $OMP_NUM_THREADS" >> calls
 if grep -q 'vocab: 13$' "$1/config.yaml"; then echo first; echo 'no luck' >&2; exit 1; fi
 if grep -q 'vocab: 14$' "$1/config.yaml"; then kill -9 $$; fi
 if grep -q 'vocab: 15$' "$1/config.yaml"; then
@@ -214,10 +215,13 @@ stages: [{name: one, set: {train.lr: 0.5, task.vocab: VOCAB}}, {name: two}]
 TEST_CASE("Threads are divided among the processes that run together", "[scheduler]") {
   const Bench stage;
   Screen screen;
+  unsetenv("OMP_WAIT_POLICY");
+  setenv("GOMP_SPINCOUNT", "7", 1);  // the user's choice stays
   Scheduler(stage.options(2), screen.display).run(stage.expand("grid: {task.vocab: [11, 12]}\n").first());
-  CHECK(stage.calls().find("threads 2") != std::string::npos);
+  CHECK(stage.calls().find("spin 7 threads 2") != std::string::npos);
+  unsetenv("GOMP_SPINCOUNT");
   Scheduler(stage.options(2), screen.display).run(stage.expand("grid: {task.vocab: [16]}\n").first());
-  CHECK(stage.calls().ends_with("threads 4\n"));
+  CHECK(stage.calls().ends_with("spin 10000 threads 4\n"));
 }
 
 TEST_CASE("An interrupt reaches the workers and ends with 130; the rest stays to be done", "[scheduler]") {
