@@ -12,7 +12,7 @@ Parameters::~Parameters() {
 
 const Tensor& Parameters::add(std::string name, Shape shape, Init init, bool decay) {
   expect(data_ == nullptr, "parameters", "{} was added after allocation", name);
-  for (const Entry& entry : entries_) expect(entry.name != name, "parameters", "{} was added twice", name);
+  expect(places_.emplace(name, entries_.size()).second, "parameters", "{} was added twice", name);
   entries_.push_back({std::move(name), shape, init, decay, flat_size_, {}});
   const int64_t aligned = static_cast<int64_t>(Arena::kAlignment / size_of(dtype_));
   flat_size_ += (shape.size() + aligned - 1) / aligned * aligned;
@@ -64,9 +64,9 @@ void Parameters::initialise(uint64_t seed) {
 }
 
 const Parameters::Entry& Parameters::find(const std::string& name) const {
-  for (const Entry& entry : entries_)
-    if (entry.name == name) return entry;
-  throw Error("[parameters] no parameter is named " + name);
+  const auto place = places_.find(name);
+  expect(place != places_.end(), "parameters", "no parameter is named {}", name);
+  return entries_[place->second];
 }
 
 int64_t Parameters::count() const {

@@ -3,6 +3,7 @@
 
 #include <deque>
 #include <string>
+#include <unordered_map>
 
 #include "core/tape.h"
 
@@ -54,6 +55,7 @@ class Parameters {
   const Backend& backend_;
   DType dtype_;
   std::deque<Entry> entries_;
+  std::unordered_map<std::string, size_t> places_;  // in entries_, by name
   int64_t flat_size_ = 0;
   void* data_ = nullptr;
   void* grad_ = nullptr;

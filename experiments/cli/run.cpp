@@ -16,7 +16,7 @@ void draw_figures(const Experiment& experiment, const std::string& results) {
   std::vector<std::string> command = {(project_root() / "copylab").string(), "figures"};
   command.insert(command.end(), experiment.figures.begin(), experiment.figures.end());
   command.insert(command.end(), {"--from", std::filesystem::absolute(results_root(results)).string()});
-  if (!experiment.preset.empty()) command.insert(command.end(), {"--preset", experiment.preset});
+  command.insert(command.end(), {"--preset", experiment.index()});
   become(command);
 }
 

@@ -45,7 +45,7 @@ int run_expansion(const Expansion& expansion, const RunOptions& options, const s
   Display display(options.display.mode(), stdout);
   const Experiment& e = expansion.experiment();
   const std::filesystem::path root = results_root(options.out);
-  const std::filesystem::path file = sweep_path(root, e.name, e.preset);
+  const std::filesystem::path file = sweep_path(root, e);
   display.say(fmt::format("{}{}: {}{} cells; results in {}", e.name,
                           e.preset.empty() ? "" : " (" + e.preset + ")", e.select ? "up to " : "",
                           expansion.largest_count(), file.parent_path().string()));

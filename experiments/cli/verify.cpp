@@ -62,7 +62,7 @@ void add_verify(CLI::App& app, Invocation& invocation) {
     invocation.action = [options] {
       const Experiment e = load_experiment(experiment_file(options->name), options->preset);
       const fs::path root = results_root(options->from);
-      const fs::path file = sweep_path(root, e.name, e.preset);
+      const fs::path file = sweep_path(root, e);
       if (!fs::exists(file)) {
         throw ConfigError(fmt::format("{} is not there: make it with `copylab run {}{}`", file.string(),
                                       e.name, e.preset.empty() ? "" : " --preset " + e.preset));

@@ -393,6 +393,7 @@ Experiment load_experiment(const std::filesystem::path& file, const std::string&
 }
 
 void apply(Experiment& e, const Overrides& overrides) {
+  e.altered = !overrides.empty();
   if (!overrides.arms.empty()) keep_arms(e, overrides.arms);
   if (!overrides.seeds.empty()) {
     const bool list = overrides.seeds.find(',') != std::string::npos;

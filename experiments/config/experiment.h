@@ -55,8 +55,13 @@ struct Experiment {
   std::vector<Band> expected;
   std::vector<std::string> presets;  // names, in the order of the file
   std::string preset;                // the one in force, or empty
-  std::string text;                  // the file, for provenance
-  RawConfig command;                 // settings from the command line, over everything else
+  bool altered = false;              // the command line changed it, so it is no longer the file's experiment
+
+  // What its results are indexed under: the preset, "full" for a file without presets, or "custom" when
+  // altered, so that a variation never takes the place of the experiment that figures and bands are about.
+  std::string index() const { return altered ? "custom" : preset.empty() ? "full" : preset; }
+  std::string text;   // the file, for provenance
+  RawConfig command;  // settings from the command line, over everything else
 };
 
 // Reads a file and lays a preset over it. An empty `preset` means "quick" where the file has it, else none;

@@ -36,14 +36,10 @@ void write_coordinate(h5::File& file, const std::string& name, const std::vector
   }
 }
 
-std::string stem(const std::string& preset) {
-  return "sweep-" + (preset.empty() ? "full" : preset);
-}
-
 }  // namespace
 
-fs::path sweep_path(const fs::path& root, const std::string& experiment, const std::string& preset) {
-  return root / experiment / (stem(preset) + ".h5");
+fs::path sweep_path(const fs::path& root, const Experiment& experiment) {
+  return root / experiment.name / ("sweep-" + experiment.index() + ".h5");
 }
 
 void write_sweep(const fs::path& root, const Expansion& expansion, const std::vector<Cell>& cells,
@@ -52,9 +48,9 @@ void write_sweep(const fs::path& root, const Expansion& expansion, const std::ve
   expect(rows.size() == cells.size() && !rows.empty(), "sweep", "a row for each of {} cells: got {}",
          cells.size(), rows.size());
   fs::create_directories(root / e.name);
-  h5::write_file(sweep_path(root, e.name, e.preset), [&](h5::File& file) {
+  h5::write_file(sweep_path(root, e), [&](h5::File& file) {
     file.set_attribute("/", "experiment", e.name);
-    file.set_attribute("/", "preset", e.preset.empty() ? "full" : e.preset);
+    file.set_attribute("/", "preset", e.index());
     file.set_attribute("/", "title", e.title);
     file.set_attribute("/", "command", command);
     file.set_attribute("/", "claims", e.claims);
@@ -71,7 +67,7 @@ void write_sweep(const fs::path& root, const Expansion& expansion, const std::ve
     const std::vector<std::string> keys = expansion.coordinates();
     for (size_t i = 0; i < keys.size(); ++i) write_coordinate(file, "cells/" + keys[i], cells, i);
   });
-  h5::write_text(root / e.name / (stem(e.preset) + ".yaml"), "# " + command + "\n" + e.text);
+  h5::write_text(sweep_path(root, e).replace_extension(".yaml"), "# " + command + "\n" + e.text);
 }
 
 Sweep read_sweep(const fs::path& path) {

@@ -19,13 +19,12 @@ struct SweepRow {
   bool tune = false, best = false, same = false;
 };
 
-// results/<experiment>/sweep-<preset>.h5; an experiment without presets counts as "full".
-std::filesystem::path sweep_path(const std::filesystem::path& root, const std::string& experiment,
-                                 const std::string& preset);
+// results/<experiment>/sweep-<index>.h5, see Experiment::index.
+std::filesystem::path sweep_path(const std::filesystem::path& root, const Experiment& experiment);
 
 // Replaces the file. Layout: group /cells with columns of equal length: run, arm, seed, status, tune, best,
 // same and one for each swept key, named by it; attributes of the root: experiment, preset, title, command,
-// claims, config (the experiment's YAML), select_over. Beside it, sweep-<preset>.yaml: the command line as a
+// claims, config (the experiment's YAML), select_over. Beside it, sweep-<index>.yaml: the command line as a
 // comment, and that YAML.
 void write_sweep(const std::filesystem::path& root, const Expansion& expansion,
                  const std::vector<Cell>& cells, const std::vector<SweepRow>& rows,

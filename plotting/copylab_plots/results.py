@@ -13,7 +13,7 @@ os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")  # some network file sys
 import h5py
 import numpy as np
 
-PRESETS = ("full", "quick", "smoke")  # the most complete first
+PRESETS = ("full", "quick", "smoke", "custom")  # the most complete first; custom: altered on the command line
 ROLES = ("tune", "best", "same")
 FIXED_COLUMNS = {"run", "arm", "seed", "status", *ROLES}
 

@@ -205,6 +205,21 @@ TEST_CASE("The command line replaces swept keys and wins over arms", "[expand]")
   CHECK(windows.first()[0].result().settings.integers("model.windows") == std::vector<int64_t>{1, 2});
 }
 
+TEST_CASE("What the command line alters is indexed apart from the presets", "[expand]") {
+  CHECK(load(kExperiment, "smoke").index() == "smoke");
+  CHECK(load(kExperiment).index() == "full");
+  for (const char* change : {"assignments", "sweeps", "seeds", "arms"}) {
+    Overrides overrides;
+    if (change == std::string("assignments")) overrides.assignments = {"train.batch=2"};
+    if (change == std::string("sweeps")) overrides.sweeps = {"train.batch=2,4"};
+    if (change == std::string("seeds")) overrides.seeds = "2";
+    if (change == std::string("arms")) overrides.arms = "vanilla";
+    Experiment experiment = load(kExperiment, "smoke");
+    apply(experiment, overrides);
+    CHECK(experiment.index() == "custom");
+  }
+}
+
 TEST_CASE("zip walks together; changes go one at a time", "[expand]") {
   const Expansion zip =
       expand(with("zip: {task.vocab: [8, 16], task.length: [4, 6]}\ngrid: {train.batch: [1, 2]}\n"));

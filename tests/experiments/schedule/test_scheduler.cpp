@@ -123,7 +123,7 @@ TEST_CASE("One failure stays one, is told at once, and only failures are repeate
     CHECK(contains(text, "test/loss 0.25"));
     const RunFolder killed{stage.root() / expansion.first()[2].result().folder};
     CHECK(contains(killed.failure(), "killed by signal 9"));
-    const Sweep sweep = read_sweep(sweep_path(stage.root(), "demo", ""));
+    const Sweep sweep = read_sweep(stage.root() / "demo" / "sweep-full.h5");
     REQUIRE(sweep.rows.size() == 4);
     CHECK(sweep.command == "copylab run demo");
     CHECK(sweep.preset == "full");
@@ -180,7 +180,7 @@ TEST_CASE("Equal runs are one job, and one of another experiment is used again",
   CHECK(stage.call_count() == 2);
   CHECK(other.reused() == 1);
   CHECK(contains(screen.text(), "in " + (stage.root() / "demo").string()));
-  const Sweep sweep = read_sweep(sweep_path(stage.root(), "other", ""));
+  const Sweep sweep = read_sweep(stage.root() / "other" / "sweep-full.h5");
   CHECK(sweep.rows[0].run.starts_with("a-s1-"));
   CHECK(sweep.rows[0].status == "done");
 }
@@ -235,7 +235,7 @@ TEST_CASE("An interrupt reaches the workers and ends with 130; the rest stays to
   CHECK(scheduler.count(Job::State::done) == 1);
   CHECK(scheduler.count(Job::State::stopped) == 2);
   CHECK(contains(screen.text(), "2 left; the same command goes on from here"));
-  CHECK(read_sweep(sweep_path(stage.root(), "demo", "")).rows[2].status == "missing");
+  CHECK(read_sweep(stage.root() / "demo" / "sweep-full.h5").rows[2].status == "missing");
 }
 
 TEST_CASE("A selection runs in two phases", "[scheduler]") {
@@ -250,11 +250,11 @@ select: {over: train.lr, by: test/loss, seeds: [1001], same: a}
 )");
   const SweepResult result = run_sweep(expansion, scheduler, stage.root(), "");
   CHECK(result.cells.size() == 8 + 2 * 2 * 2);  // equal losses: the first rate is best for both arms
-  const Sweep sweep = read_sweep(sweep_path(stage.root(), "demo", ""));
+  const Sweep sweep = read_sweep(stage.root() / "demo" / "sweep-full.h5");
   CHECK(std::count_if(sweep.rows.begin(), sweep.rows.end(), [](const SweepRow& r) { return r.tune; }) == 8);
   CHECK(std::count_if(sweep.rows.begin(), sweep.rows.end(),
                       [](const SweepRow& r) { return r.best && r.same; }) == 8);
-  const h5::File file = h5::File::open(sweep_path(stage.root(), "demo", ""));
+  const h5::File file = h5::File::open(stage.root() / "demo" / "sweep-full.h5");
   CHECK(file.read<double>("cells/train.lr").values.size() == 16);
   CHECK(file.read<int64_t>("cells/task.vocab").values.back() == 12);
   CHECK(file.attribute_as<std::string>("/", "select_over") == "train.lr");
