@@ -12,8 +12,9 @@
 #endif
 
 #ifdef __SANITIZE_ADDRESS__
-// HDF5 1.10 itself leaks a page when a file cannot be completed, which the tests of a full disk bring about. A forked
-// child lacks the OpenMP threads of its parent, so that their thread-local buffers look leaked in it.
+// HDF5 1.10 itself leaks a page when a file cannot be completed, which the tests of a full disk bring about.
+// A forked child lacks the OpenMP threads of its parent, so that their thread-local buffers look leaked in
+// it.
 extern "C" const char* __lsan_default_suppressions() {
   return "leak:libhdf5\nleak:__cxa_thread_atexit_impl\n";
 }
