@@ -3,7 +3,6 @@
 
 #include <unistd.h>
 
-#include <chrono>
 #include <csignal>
 #include <cstring>
 #include <thread>
@@ -11,6 +10,7 @@
 #include "core/io/hdf5.h"
 #include "core/random.h"
 #include "experiments/check/check_settings.h"
+#include "experiments/clock.h"
 #include "experiments/config/resolve.h"
 #include "experiments/evaluate/loaded_run.h"
 #include "experiments/schedule/process.h"
@@ -22,12 +22,6 @@
 namespace copylab {
 namespace fs = std::filesystem;
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 // NaN equals NaN here, and 0 does not equal -0.
 template <class T>

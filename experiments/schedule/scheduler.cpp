@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "core/io/hdf5.h"
+#include "experiments/clock.h"
 #include "experiments/config/error.h"
 #include "experiments/config/resolve.h"
 #include "experiments/config/run_fields.h"
@@ -15,12 +16,6 @@
 namespace copylab {
 namespace fs = std::filesystem;
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 // Exit codes of a worker.
 constexpr int kInterrupted = 130;

@@ -4,12 +4,12 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <iterator>
 
 #include "core/io/hdf5.h"
+#include "experiments/clock.h"
 #include "experiments/config/error.h"
 #include "experiments/config/resolve.h"
 #include "experiments/config/run_fields.h"
@@ -27,13 +27,7 @@ namespace copylab {
 namespace fs = std::filesystem;
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr int kFailed = 1, kUsage = 2, kLocked = 4, kInterrupted = 130;
-
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 // The work may stop here; everything needed to resume has been saved.
 class Interrupted : public std::exception {
