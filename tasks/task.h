@@ -23,6 +23,7 @@ struct Batch {
   std::vector<int32_t> targets;  // (B, T); -1 = no label, no loss
   std::vector<int32_t> segment;  // (B, T) document number, or empty: one document per sequence
   std::vector<int32_t> slice;    // (B, T) index into Task::slices(), or empty
+  std::vector<int32_t> bytes;    // (B, T) bytes of text that each target stands for, or empty
 };
 
 class Task {

@@ -279,6 +279,12 @@ bool File::holds_text(const std::string& name) const {
   return H5Tget_class(Handle(H5Dget_type(set), H5Tclose)) == H5T_STRING;
 }
 
+bool File::holds_integers(const std::string& name) const {
+  const Handle set(H5Dopen2(id_, name.c_str(), H5P_DEFAULT), H5Dclose);
+  if (!set.ok()) fail("no dataset " + name);
+  return H5Tget_class(Handle(H5Dget_type(set), H5Tclose)) == H5T_INTEGER;
+}
+
 // ---- datasets ----
 
 template <class T>

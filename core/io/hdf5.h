@@ -42,6 +42,7 @@ class File {
   std::vector<std::string> list(const std::string& group) const;  // names of the members, sorted
   Extent shape(const std::string& name) const;
   bool holds_text(const std::string& name) const;
+  bool holds_integers(const std::string& name) const;
 
   // Values widen on reading (float32 to float64, int32 to int64), never narrow: asking for less is an error.
   template <class T>

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <numeric>
 
+#include "core/io/hdf5.h"
 #include "experiments/cli/common.h"
 #include "experiments/cli/verbs.h"
 #include "experiments/config/error.h"
@@ -13,6 +13,8 @@
 #include "experiments/schedule/run_index.h"
 #include "experiments/schedule/sweep_file.h"
 #include "experiments/store/run_folder.h"
+#include "experiments/verify/statistics.h"
+#include "experiments/verify/token_saving.h"
 
 namespace copylab {
 namespace {
@@ -41,10 +43,70 @@ std::vector<Result> read_results(const fs::path& root, const std::string& experi
   return results;
 }
 
-std::string verdict(const Band& band, const std::vector<double>& values, size_t wanted, double mean) {
+bool takes(const Band& band, const Result& result) {
+  return matches(Catalogue::installed(), band, result.row.arm,
+                 {result.row.tune, result.row.best, result.row.same},
+                 result.settings ? &*result.settings : nullptr);
+}
+
+Curve curve_of(const fs::path& folder, const std::string& metric) {
+  const h5::File file = h5::File::open(RunFolder{folder}.metrics());
+  const std::string series = "eval/" + metric;
+  if (!file.has(series)) return {};
+  const auto tokens = file.read<int64_t>(series.substr(0, series.rfind('/')) + "/tokens").values;
+  return {{tokens.begin(), tokens.end()}, file.read<double>(series).values};
+}
+
+// Tokens after which the learning rate of a finished run decays.
+double cooldown_of(const Result& result) {
+  const h5::File file = h5::File::open(RunFolder{result.folder}.metrics());
+  const double tokens = static_cast<double>(file.read<int64_t>("train/tokens").values.back());
+  const bool decays = result.settings->text("train.schedule") == "wsd";
+  return tokens * (1.0 - (decays ? result.settings->real("train.decay") : 0.0));
+}
+
+// The cell that a comparison sets against `result`: of the other arm, all else equal.
+const Result* reference_of(const Result& result, const Band& band, const std::vector<Result>& results) {
+  Band other = band;
+  other.arm = band.against;
+  const auto equal = [&](const Result& candidate) {
+    return candidate.row.seed == result.row.seed && candidate.row.coordinates == result.row.coordinates &&
+           takes(other, candidate);
+  };
+  const auto it = std::find_if(results.begin(), results.end(), equal);
+  return it == results.end() ? nullptr : &*it;
+}
+
+// What a band is about, of one cell; nothing where it is missing.
+std::optional<double> value_of(const Band& band, const Result& result, const std::vector<Result>& results) {
+  if (!result.settings) return std::nullopt;
+  if (band.against.empty()) return read_metric(result.folder, band.metric);
+  const Result* reference = reference_of(result, band, results);
+  if (!reference || !reference->settings) return std::nullopt;
+  if (band.compare == Band::Compare::token_saving)
+    return token_saving(curve_of(result.folder, band.metric), curve_of(reference->folder, band.metric),
+                        cooldown_of(result));
+  const auto own = read_metric(result.folder, band.metric),
+             other = read_metric(reference->folder, band.metric);
+  if (!own || !other) return std::nullopt;
+  return band.compare == Band::Compare::ratio ? *own / *other : *own - *other;
+}
+
+std::string name_of(const Band& band) {
+  if (band.against.empty()) return band.metric;
+  const char* what = band.compare == Band::Compare::ratio        ? "ratio to"
+                     : band.compare == Band::Compare::difference ? "less that of"
+                                                                 : "token saving over";
+  return fmt::format("{} {} {}", band.metric, what, band.against);
+}
+
+std::string verdict(const Band& band, const MeanInterval& measured, size_t wanted) {
   if (wanted == 0) return "no such cells";
-  if (values.size() < wanted) return fmt::format("missing {} of {}", wanted - values.size(), wanted);
-  return mean >= band.low && mean <= band.high ? "ok" : "OUTSIDE";
+  if (measured.n < wanted) return fmt::format("missing {} of {}", wanted - measured.n, wanted);
+  const auto inside = [&](double x) { return x >= band.low && x <= band.high; };
+  const bool ok =
+      inside(measured.mean) && (!band.interval || (inside(measured.low) && inside(measured.high)));
+  return ok ? "ok" : "OUTSIDE";
 }
 
 }  // namespace
@@ -68,35 +130,30 @@ void add_verify(CLI::App& app, Invocation& invocation) {
                                       e.name, e.preset.empty() ? "" : " --preset " + e.preset));
       }
       const std::vector<Result> results = read_results(root, e.name, read_sweep(file));
-      Table table({"claim", "metric", "arm", "where", "role", "n", "mean", "min..max", "band", "verdict"});
+      Table table(
+          {"claim", "metric", "arm", "where", "role", "n", "mean", "95 % interval", "band", "verdict"});
       bool all_ok = true;
       for (const Band& band : e.expected) {
         if (!band.preset.empty() && band.preset != e.preset) continue;
         std::vector<double> values;
         size_t wanted = 0;
         for (const Result& result : results) {
-          if (!matches(Catalogue::installed(), band, result.row.arm,
-                       {result.row.tune, result.row.best, result.row.same},
-                       result.settings ? &*result.settings : nullptr)) {
-            continue;
-          }
+          if (!takes(band, result)) continue;
           ++wanted;
-          const auto value = result.settings ? read_metric(result.folder, band.metric) : std::nullopt;
+          const auto value = value_of(band, result, results);
           if (value && std::isfinite(*value)) values.push_back(*value);
         }
-        // Divided once: the mean of ones is one.
-        const double mean = std::accumulate(values.begin(), values.end(), 0.0) /
-                            static_cast<double>(std::max<size_t>(1, values.size()));
-        const std::string outcome = verdict(band, values, wanted, mean);
+        const MeanInterval measured = mean_interval(values);
+        const std::string outcome = verdict(band, measured, wanted);
         all_ok &= outcome == "ok";
         std::string where;
         for (const auto& [key, value] : band.where.entries)
           where += (where.empty() ? "" : " ") + key + "=" + value.text;
-        const auto [low, high] = std::minmax_element(values.begin(), values.end());
-        table.add({band.claim, band.metric, band.arm.empty() ? "all" : band.arm, where, band.role,
-                   fmt::format("{}", values.size()), values.empty() ? "" : fmt::format("{:.4g}", mean),
-                   values.empty() ? "" : fmt::format("{:.4g}..{:.4g}", *low, *high),
-                   fmt::format("[{:.4g}, {:.4g}]", band.low, band.high), outcome});
+        table.add(
+            {band.claim, name_of(band), band.arm.empty() ? "all" : band.arm, where, band.role,
+             fmt::format("{}", values.size()), values.empty() ? "" : fmt::format("{:.4g}", measured.mean),
+             values.size() < 2 ? "" : fmt::format("{:.4g}..{:.4g}", measured.low, measured.high),
+             fmt::format("[{:.4g}, {:.4g}]{}", band.low, band.high, band.interval ? " ci" : ""), outcome});
       }
       fmt::print("{}", table.text());
       if (table.size() == 0) {

@@ -16,6 +16,7 @@
 #include "experiments/config/values.h"
 
 namespace copylab {
+namespace fs = std::filesystem;
 namespace {
 
 [[noreturn]] void bad(const std::string& at, const std::string& what) {
@@ -151,14 +152,28 @@ Band read_band(const YAML::Node& node, const std::string& file) {
   Band band;
   band.at = where(node, file);
   band.role = "best";
-  bool bounded = false;
-  for (const auto& [key, value] : read_map("an entry of expected", node, file,
-                                           {"metric", "arm", "where", "role", "preset", "band", "claim"})) {
+  bool bounded = false, compared = false;
+  for (const auto& [key, value] :
+       read_map("an entry of expected", node, file,
+                {"metric", "arm", "where", "role", "preset", "band", "claim", "against", "as", "ci"})) {
     if (key == "metric") band.metric = read_text("expected.metric", value, file);
     if (key == "arm") band.arm = read_text("expected.arm", value, file);
     if (key == "where") band.where = flatten(value, file);
     if (key == "preset") band.preset = read_text("expected.preset", value, file);
     if (key == "claim") band.claim = read_text("expected.claim", value, file);
+    if (key == "against") band.against = read_text("expected.against", value, file);
+    if (key == "as") {
+      const std::string as = read_text(text_field("expected.as", {"difference", "ratio", "token_saving"}),
+                                       raw_value(value, file));
+      band.compare = as == "ratio"          ? Band::Compare::ratio
+                     : as == "token_saving" ? Band::Compare::token_saving
+                                            : Band::Compare::difference;
+      compared = true;
+    }
+    if (key == "ci") {
+      const Field flag{.path = "expected.ci", .fallback = false, .doc = ""};
+      band.interval = std::get<bool>(parse_value(flag, raw_value(value, file)));
+    }
     if (key == "role") {
       band.role = read_text(text_field("expected.role", {"best", "same", "tune"}), raw_value(value, file));
     }
@@ -175,6 +190,7 @@ Band read_band(const YAML::Node& node, const std::string& file) {
   }
   if (band.metric.empty() || !bounded)
     bad(band.at, "expected: a metric and a band [low, high] are needed in each entry");
+  if (compared && band.against.empty()) bad(band.at, "expected.as: needs against: an arm to compare with");
   return band;
 }
 
@@ -200,21 +216,26 @@ Select read_select(const RawConfig& raw, const std::string& at) {
 // Keys of the file in the order that `copylab list` documents them.
 const std::vector<std::string>& experiment_keys() {
   static const std::vector<std::string> keys = {
-      "name",    "title", "purpose", "claims", "base",     "arms",     "grid",    "zip",
-      "changes", "seeds", "select",  "stages", "measures", "expected", "figures", "presets"};
+      "name", "include", "title", "purpose", "claims", "base",     "arms",     "arms_vary", "grid",
+      "zip",  "changes", "seeds", "select",  "stages", "measures", "expected", "figures",   "presets"};
   return keys;
 }
+
+// Where a body of keys stands: in an experiment's own file, in one that it includes, or in a preset of
+// either.
+enum class Place { experiment, included, preset };
 
 // Collects the body of a file, then that of its preset, over it.
 class Reader {
  public:
-  explicit Reader(std::string file) : file_(std::move(file)) {}
-
-  void apply(const YAML::Node& body, bool preset) {
+  void apply(const YAML::Node& body, const std::string& file, Place place) {
+    file_ = file;
+    const bool preset = place == Place::preset;
     const std::string what = preset ? "a preset" : "an experiment";
     for (const auto& [key, node] : read_map(what, body, file_, experiment_keys())) {
-      if (preset && (key == "presets" || key == "name"))
-        bad(where(node, file_), fmt::format("{}: cannot be set in a preset", key));
+      if (place != Place::experiment && (key == "name" || key == "include" || (preset && key == "presets")))
+        bad(where(node, file_),
+            fmt::format("{}: cannot be set in {}", key, preset ? "a preset" : "a file that is included"));
       if (preset && node.IsNull()) {
         remove(key, node);
       } else {
@@ -232,7 +253,9 @@ class Reader {
     }
     for (const Band& band : out.expected) {
       if (!band.arm.empty()) check_arm(band.arm, "expected.arm", band.at);
+      if (!band.against.empty()) check_arm(band.against, "expected.against", band.at);
     }
+    for (const auto& [name, set] : out.arms) check_varies(name, set);
     return out;
   }
 
@@ -246,6 +269,7 @@ class Reader {
     if (key == "claims") out.claims = read_texts(key, node, file_);
     if (key == "measures") out.measures = read_texts(key, node, file_);
     if (key == "figures") out.figures = read_texts(key, node, file_);
+    if (key == "arms_vary") out.arms_vary = read_texts(key, node, file_);
     if (key == "base") out.base = merge(out.base, flatten(node, file_));
     if (key == "arms") apply_arms(out, node, file_, preset);
     if (key == "grid") read_axes(out.grid, key, node);
@@ -309,6 +333,19 @@ class Reader {
                         did_you_mean(arm, names)));
   }
 
+  // Arms of a fair comparison differ in what the file says, by default the head, and in nothing else.
+  void check_varies(const std::string& arm, const RawConfig& set) {
+    for (const auto& [key, value] : set.entries) {
+      const auto covers = [&, &key = key](const std::string& part) {
+        return key == part || key.starts_with(part + ".");
+      };
+      if (std::any_of(out.arms_vary.begin(), out.arms_vary.end(), covers)) continue;
+      bad(value.where,
+          fmt::format("arms.{}: expected keys of {} only, got {}; arms_vary names what arms may set", arm,
+                      fmt::join(out.arms_vary, ", "), key));
+    }
+  }
+
   void check_select() {
     const Select& select = *out.select;
     if (!out.grid.find(select.over)) {
@@ -326,7 +363,7 @@ class Reader {
   bool has_select_ = false;
 };
 
-std::string slurp(const std::filesystem::path& file) {
+std::string slurp(const fs::path& file) {
   std::ifstream in(file);
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
@@ -357,36 +394,51 @@ void keep_arms(Experiment& e, const std::string& list) {
   e.arms = std::move(kept);
 }
 
+fs::path find_included(const fs::path& file, const std::string& name, const std::string& at) {
+  const fs::path folder = fs::absolute(file).parent_path();
+  if (fs::exists(folder / name)) return folder / name;
+  for (fs::path above = folder; above != above.root_path(); above = above.parent_path())
+    if (fs::exists(above / "configs" / name)) return above / "configs" / name;
+  bad(at, fmt::format("include: expected a file beside this one or in configs/, got '{}'", name));
+}
+
 }  // namespace
 
-Experiment load_experiment(const std::filesystem::path& file, const std::string& preset) {
+Experiment load_experiment(const fs::path& file, const std::string& preset) {
   const std::string name = file.string();
   const YAML::Node root = load_yaml(file);
-  Reader reader(name);
-  reader.apply(root, false);
+  std::vector<std::pair<std::string, YAML::Node>> bodies;  // what is included, then the file
+  if (const YAML::Node included = root["include"]) {
+    const fs::path path = find_included(file, read_text("include", included, name), where(included, name));
+    bodies.emplace_back(path.string(), load_yaml(path));
+  }
+  bodies.emplace_back(name, root);
+  Reader reader;
+  for (const auto& [at, body] : bodies)
+    reader.apply(body, at, at == name ? Place::experiment : Place::included);
   Experiment& e = reader.out;
   if (e.name.empty()) bad(name, "name: expected the name of the experiment");
   check_folder_name("name", e.name, name);
 
-  YAML::Node chosen;
-  bool found = false;
-  if (const YAML::Node presets = root["presets"]; presets && !presets.IsNull()) {
-    for (const auto& [key, body] : read_map("presets", presets, name, {})) {
-      e.presets.push_back(key);
-      if (key == preset || (preset.empty() && key == "quick")) {
-        e.preset = key;
-        chosen.reset(body);
-        found = true;
-      }
+  std::vector<std::pair<std::string, YAML::Node>> chosen;  // the preset's body in each file that has it
+  for (const auto& [at, body] : bodies) {
+    const YAML::Node presets = body["presets"];
+    if (!presets || presets.IsNull()) continue;
+    for (const auto& [key, set] : read_map("presets", presets, at, {})) {
+      if (std::find(e.presets.begin(), e.presets.end(), key) == e.presets.end()) e.presets.push_back(key);
+      if (key != preset && !(preset.empty() && key == "quick")) continue;
+      e.preset = key;
+      chosen.emplace_back(at, set);
     }
   }
-  if (!found && !preset.empty() && preset != "none") {
+  if (chosen.empty() && !preset.empty() && preset != "none") {
     if (e.presets.empty())
       bad("", fmt::format("--preset: expected none, for {} has no presets; got '{}'", e.name, preset));
     bad("", fmt::format("--preset: expected one of {} for {}, got '{}'{}", fmt::join(e.presets, ", "), e.name,
                         preset, did_you_mean(preset, e.presets)));
   }
-  if (found && !chosen.IsNull()) reader.apply(chosen, true);
+  for (const auto& [at, set] : chosen)
+    if (!set.IsNull()) reader.apply(set, at, Place::preset);
   Experiment out = reader.finish();
   out.text = slurp(file);
   return out;
@@ -444,7 +496,7 @@ void apply(Experiment& e, const Overrides& overrides) {
   if (e.select && !e.grid.find(e.select->over)) e.select.reset();
 }
 
-bool is_run_config(const std::filesystem::path& file) {
+bool is_run_config(const fs::path& file) {
   const YAML::Node root = load_yaml(file);
   return root.IsMap() && root["run"].IsDefined() && !root["name"].IsDefined();
 }

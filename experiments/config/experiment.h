@@ -29,16 +29,26 @@ struct StageSpec {
   RawConfig set;
 };
 
-// An expected result: the mean of `metric` over the seeds of the matching cells lies in [low, high].
+// An expected result: the mean of `metric` over the seeds of the matching cells lies in [low, high]. With
+// `against`, the mean of a comparison with the cell of that arm that has the same seed, role and coordinates:
+//   difference    metric - metric of `against`
+//   ratio         metric / metric of `against`
+//   token_saving  of a series such as valid/loss: tokens that `against` needs over those that this arm needs
+//   to
+//                 the same value, see token_saving()
 struct Band {
+  enum class Compare { difference, ratio, token_saving };
   std::string metric;  // "test/accuracy", "gradient_rank/null_ratio"
   std::string arm;     // empty: every arm
   RawConfig where;     // settings that the cell must have
   std::string role;    // "best", "same", "tune"
   std::string preset;  // empty: every preset
   double low = 0, high = 0;
-  std::string claim;  // id in the ledger of claims, or empty
-  std::string at;     // FILE:LINE
+  std::string against;  // an arm, or empty: the metric itself
+  Compare compare = Compare::difference;
+  bool interval = false;  // the 95 % t-interval must lie in the band, too
+  std::string claim;      // id in the ledger of claims, or empty
+  std::string at;         // FILE:LINE
 };
 
 struct Experiment {
@@ -46,9 +56,10 @@ struct Experiment {
   std::vector<std::string> claims, measures, figures;
   RawConfig base;
   std::vector<std::pair<std::string, RawConfig>> arms;
-  RawConfig grid;     // lists: cartesian product
-  RawConfig zip;      // lists of equal length, walked together
-  RawConfig changes;  // lists: each value alone against base
+  std::vector<std::string> arms_vary = {"head"};  // keys, or sections of keys, that arms may set
+  RawConfig grid;                                 // lists: cartesian product
+  RawConfig zip;                                  // lists of equal length, walked together
+  RawConfig changes;                              // lists: each value alone against base
   std::vector<int64_t> seeds = {1};
   std::optional<Select> select;
   std::vector<StageSpec> stages;  // empty: one nameless stage
@@ -64,8 +75,9 @@ struct Experiment {
   RawConfig command;  // settings from the command line, over everything else
 };
 
-// Reads a file and lays a preset over it. An empty `preset` means "quick" where the file has it, else none;
-// "none" means none. Throws ConfigError.
+// Reads a file and lays a preset over it. Files named under `include` lie below, their presets too; they are
+// looked for beside the file, then in configs/ of the folders above it. An empty `preset` means "quick" where
+// the file has it, else none; "none" means none. Throws ConfigError.
 Experiment load_experiment(const std::filesystem::path& file, const std::string& preset = "");
 
 // What the command line may change.

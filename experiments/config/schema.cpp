@@ -49,7 +49,11 @@ Catalogue make_installed() {
     catalogue.heads.push_back({entry.name, entry.doc, 0, entry.fields()});
   }
   for (const MeasureEntry& entry : measure_registry()) {
-    catalogue.measures.push_back({entry.name, entry.doc, 0, entry.fields()});
+    std::vector<Field> fields = entry.fields();
+    fields.push_back({.path = fmt::format("measure.{}.over_training", entry.name),
+                      .fallback = false,
+                      .doc = "also measure every checkpoint that train.keep kept"});
+    catalogue.measures.push_back({entry.name, entry.doc, 0, std::move(fields)});
   }
   return catalogue;
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "experiments/train/trainer.h"
 
@@ -18,43 +19,52 @@ std::vector<double> values_of(const Backend& backend, const Tensor& t) {
   return values;
 }
 
+// What a head says of one label in one mode.
+struct ModeOutput {
+  std::vector<double> nll;
+  std::vector<int32_t> argmax;
+
+  ModeOutput(const Backend& backend, const Tensor& losses, const Tensor& best)
+      : nll(values_of(backend, losses)), argmax(to_host<int32_t>(backend, best)) {}
+  void add_to(ModeSums& sums, size_t label, int32_t target) const {
+    if (std::isfinite(nll[label])) sums.nll += nll[label];
+    sums.correct += argmax[label] == target;
+  }
+};
+
 void add_batch(Tape& tape, const nn::HeadOutput& out, const Batch& batch, Evaluation& sums) {
   const Backend& backend = tape.backend();
-  std::vector<size_t> rows;  // labelled positions, in the order of the outputs
-  for (size_t i = 0; i < batch.targets.size(); ++i)
-    if (batch.targets[i] >= 0) rows.push_back(i);
-
-  const auto add_mode = [&](const Tensor& nll, const Tensor& argmax, ModeSums& mode) {
-    const std::vector<double> losses = values_of(backend, nll);
-    const std::vector<int32_t> best = to_host<int32_t>(backend, argmax);
-    for (size_t i = 0; i < rows.size(); ++i) {
-      if (std::isfinite(losses[i])) mode.nll += losses[i];
-      mode.correct += best[i] == batch.targets[rows[i]];
-    }
-    return losses;
-  };
-  const std::vector<double> losses = add_mode(out.nll, out.argmax, sums.natural);
-  for (double nll : losses)
-    expect(std::isfinite(nll), "evaluate", "the loss of a label is not finite: got {}", nll);
-  sums.labels += static_cast<int64_t>(rows.size());
-
   sums.pointer = out.gate.defined();
+  const ModeOutput natural(backend, out.nll, out.argmax);
+  std::optional<ModeOutput> no_copy, force_copy;
+  std::vector<double> gate, sink;
   if (sums.pointer) {
-    add_mode(out.lm_nll, out.lm_argmax, sums.no_copy);
-    for (double nll : add_mode(out.copy_nll, out.copy_argmax, sums.force_copy))
-      sums.reachable += std::isfinite(nll);
-    for (double gate : values_of(backend, out.gate)) sums.gate += gate;
-    if (out.sink)
-      for (double sink : values_of(backend, out.sink)) sums.sink += sink;
+    no_copy.emplace(backend, out.lm_nll, out.lm_argmax);
+    force_copy.emplace(backend, out.copy_nll, out.copy_argmax);
+    gate = values_of(backend, out.gate);
+    if (out.sink) sink = values_of(backend, out.sink);
   }
-  if (!batch.slice.empty()) {
-    const std::vector<int32_t> best = to_host<int32_t>(backend, out.argmax);
-    for (size_t i = 0; i < rows.size(); ++i) {
-      const int32_t slice = batch.slice[rows[i]];
-      ++sums.slice_labels.at(slice);
-      sums.slice_correct[slice] += best[i] == batch.targets[rows[i]];
-      sums.slice_nll[slice] += losses[i];
-    }
+
+  size_t label = 0;  // labelled positions are numbered as the outputs are
+  for (size_t i = 0; i < batch.targets.size(); ++i) {
+    const int32_t target = batch.targets[i];
+    if (target < 0) continue;
+    expect(std::isfinite(natural.nll[label]), "evaluate", "the loss of a label is not finite: got {}",
+           natural.nll[label]);
+    const auto add_to = [&](LabelSums& to) {
+      ++to.labels;
+      natural.add_to(to.natural, label, target);
+      if (!sums.pointer) return;
+      no_copy->add_to(to.no_copy, label, target);
+      force_copy->add_to(to.force_copy, label, target);
+      to.reachable += std::isfinite(force_copy->nll[label]);
+      to.gate += gate[label];
+      if (!sink.empty()) to.sink += sink[label];
+    };
+    add_to(sums.all);
+    if (!batch.slice.empty()) add_to(sums.slices.at(batch.slice[i]));
+    if (!batch.bytes.empty()) sums.bytes += batch.bytes[i];
+    ++label;
   }
 }
 
@@ -71,6 +81,7 @@ Batch sequences_of(const Task& task, Split split, uint64_t seed, int64_t first, 
     append(all.targets, one.targets);
     append(all.segment, one.segment);
     append(all.slice, one.slice);
+    append(all.bytes, one.bytes);
     all.length = one.length;
   }
   all.rows = count;
@@ -80,10 +91,7 @@ Batch sequences_of(const Task& task, Split split, uint64_t seed, int64_t first, 
 Evaluation evaluate(const nn::Model& model, const Task& task, Split split, uint64_t seed, int64_t sequences,
                     int64_t batch_rows, const std::function<void()>& between) {
   Evaluation sums;
-  const size_t slices = task.slices().size();
-  sums.slice_labels.assign(slices, 0);
-  sums.slice_correct.assign(slices, 0);
-  sums.slice_nll.assign(slices, 0.0);
+  sums.slices.resize(task.slices().size());
   Tape tape(model.parameters().backend());
   for (int64_t first = 0; first < sequences; first += batch_rows) {
     if (between) between();
@@ -97,44 +105,83 @@ Evaluation evaluate(const nn::Model& model, const Task& task, Split split, uint6
     in.want_argmax = true;
     add_batch(tape, model.forward(tape, in), batch, sums);
   }
-  expect(sums.labels > 0, "evaluate", "no position of {} {} sequences has a label", sequences,
+  expect(sums.all.labels > 0, "evaluate", "no position of {} {} sequences has a label", sequences,
          name_of(split));
   return sums;
 }
 
+namespace {
+
+struct Statistic {
+  const char* name;
+  double (*of)(const LabelSums&);
+  const char* doc;
+};
+
+double per_label(double sum, const LabelSums& s) {
+  return sum / static_cast<double>(s.labels);
+}
+
+constexpr Statistic kOfEveryHead[] = {
+    {"loss", [](const LabelSums& s) { return per_label(s.natural.nll, s); },
+     "mean -log p of the labels, nats"},
+    {"accuracy", [](const LabelSums& s) { return per_label(static_cast<double>(s.natural.correct), s); },
+     "share of labels that are the most probable token"},
+};
+constexpr Statistic kOfPointers[] = {
+    {"no_copy_loss", [](const LabelSums& s) { return per_label(s.no_copy.nll, s); },
+     "loss of the LM head alone, nats"},
+    {"no_copy_accuracy",
+     [](const LabelSums& s) { return per_label(static_cast<double>(s.no_copy.correct), s); },
+     "accuracy of the LM head alone"},
+    {"force_copy_accuracy",
+     [](const LabelSums& s) { return per_label(static_cast<double>(s.force_copy.correct), s); },
+     "accuracy of the pointer alone"},
+    {"force_copy_reachable",
+     [](const LabelSums& s) { return per_label(static_cast<double>(s.reachable), s); },
+     "share of labels that are among the positions to point at"},
+    {"force_copy_loss",
+     [](const LabelSums& s) {
+       return s.reachable ? s.force_copy.nll / static_cast<double>(s.reachable) : std::nan("");
+     },
+     "loss of the pointer alone over the reachable labels, nats"},
+    {"gate", [](const LabelSums& s) { return per_label(s.gate, s); },
+     "mean share of probability offered to the pointer"},
+    {"sink", [](const LabelSums& s) { return per_label(s.sink, s); }, "mean weight of the sink"},
+};
+
+}  // namespace
+
 MeasureOutput describe(const Evaluation& e, const Task& task, int64_t training_sequences) {
   MeasureOutput out;
-  const double labels = static_cast<double>(e.labels);
-  out.scalar("loss", e.loss(), "mean -log p of the labels, nats");
-  out.scalar("accuracy", e.accuracy(), "share of labels that are the most probable token");
-  out.scalar("labels", labels, "labelled positions of the test sequences");
-  if (e.pointer) {
-    const auto share = [&](int64_t n) { return static_cast<double>(n) / labels; };
-    out.scalar("no_copy_loss", e.no_copy.nll / labels, "loss of the LM head alone, nats");
-    out.scalar("no_copy_accuracy", share(e.no_copy.correct), "accuracy of the LM head alone");
-    out.scalar("force_copy_accuracy", share(e.force_copy.correct), "accuracy of the pointer alone");
-    out.scalar("force_copy_reachable", share(e.reachable),
-               "share of labels that are among the positions to point at");
-    out.scalar("force_copy_loss",
-               e.reachable ? e.force_copy.nll / static_cast<double>(e.reachable) : std::nan(""),
-               "loss of the pointer alone over the reachable labels, nats");
-    out.scalar("gate", e.gate / labels, "mean share of probability offered to the pointer");
-    out.scalar("sink", e.sink / labels, "mean weight of the sink");
-  }
   const std::vector<std::string> slices = task.slices();
+  const auto add = [&](const Statistic& statistic) {
+    out.scalar(statistic.name, statistic.of(e.all), statistic.doc);
+    if (slices.empty()) return;
+    std::vector<double> values;  // NaN for a slice without labels
+    for (const LabelSums& slice : e.slices)
+      values.push_back(slice.labels ? statistic.of(slice) : std::nan(""));
+    out.array(statistic.name + std::string("_by_slice"), values, {static_cast<int64_t>(values.size())},
+              {"slice"}, statistic.doc + std::string(", within each slice"));
+  };
+  for (const Statistic& statistic : kOfEveryHead) add(statistic);
+  if (e.pointer)
+    for (const Statistic& statistic : kOfPointers) add(statistic);
+
+  const double labels = static_cast<double>(e.all.labels);
+  out.scalar("labels", labels, "labelled positions of the test sequences");
   if (!slices.empty()) {
-    const int64_t n = static_cast<int64_t>(slices.size());
-    std::vector<double> counts, accuracy, loss;  // NaN for a slice without labels
-    for (int64_t s = 0; s < n; ++s) {
-      const double count = static_cast<double>(e.slice_labels[s]);
-      counts.push_back(count);
-      accuracy.push_back(count > 0 ? static_cast<double>(e.slice_correct[s]) / count : std::nan(""));
-      loss.push_back(count > 0 ? e.slice_nll[s] / count : std::nan(""));
-    }
+    std::vector<double> counts;
+    for (const LabelSums& slice : e.slices) counts.push_back(static_cast<double>(slice.labels));
     out.label("slice", slices);
-    out.array("labels_by_slice", counts, {n}, {"slice"}, "labelled positions of each slice");
-    out.array("accuracy_by_slice", accuracy, {n}, {"slice"}, "accuracy within each slice");
-    out.array("loss_by_slice", loss, {n}, {"slice"}, "mean -log p within each slice, nats");
+    out.array("labels_by_slice", counts, {static_cast<int64_t>(counts.size())}, {"slice"},
+              "labelled positions of each slice");
+  }
+  if (e.bytes > 0) {
+    const double bytes = static_cast<double>(e.bytes);
+    out.scalar("bits_per_byte", e.all.natural.nll / std::log(2.0) / bytes,
+               "-log2 p of the labels over the bytes of text that they stand for");
+    out.scalar("bytes_per_label", bytes / labels, "bytes of text that a label stands for, mean");
   }
   out.scalar("ceiling", task.ceiling(), "expected accuracy of the best possible predictor");
   out.scalar("chance", task.chance(), "expected accuracy of a uniform guess");

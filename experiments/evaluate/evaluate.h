@@ -18,17 +18,23 @@ struct ModeSums {
 
 // Sums over labelled positions: counts as integers, the rest in double in the order of the sequences, divided
 // once. Batching can change no more than the last bits of a single position's -log p.
-struct Evaluation {
+struct LabelSums {
   int64_t labels = 0;
   ModeSums natural, no_copy, force_copy;
-  bool pointer = false;   // the head has one: no_copy, force_copy, gate and sink mean something
   int64_t reachable = 0;  // labels with a finite force_copy loss: the target is among the positions
   double gate = 0, sink = 0;
-  std::vector<int64_t> slice_labels, slice_correct;  // by slice of the task
-  std::vector<double> slice_nll;
+};
 
-  double loss() const { return natural.nll / static_cast<double>(labels); }
-  double accuracy() const { return static_cast<double>(natural.correct) / static_cast<double>(labels); }
+struct Evaluation {
+  LabelSums all;
+  std::vector<LabelSums> slices;  // by slice of the task
+  bool pointer = false;           // the head has one: no_copy, force_copy, gate and sink mean something
+  int64_t bytes = 0;              // of text that the labels stand for; 0: the task counts none
+
+  double loss() const { return all.natural.nll / static_cast<double>(all.labels); }
+  double accuracy() const {
+    return static_cast<double>(all.natural.correct) / static_cast<double>(all.labels);
+  }
 };
 
 // Sequences 0..sequences-1 of the split, `batch` at a time. `between` runs between batches and may throw.

@@ -4,24 +4,69 @@
 #include "experiments/config/error.h"
 #include "experiments/config/resolve.h"
 #include "experiments/evaluate/loaded_run.h"
+#include "experiments/store/checkpoint.h"
 #include "experiments/store/lock.h"
 #include "experiments/store/metrics.h"
 #include "experiments/store/run_folder.h"
 
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
+
 namespace copylab {
 
+namespace {
+
+// Adds each array of `now` to the one of its name in `series`, as the next row of a leading axis `step`.
+void append_step(MeasureOutput& series, const MeasureOutput& now, const std::string& measure) {
+  for (const auto& [name, array] : now.arrays) {
+    MeasureOutput::Array& rows = series.arrays[kTraining + name];
+    if (rows.shape.empty()) {
+      rows.shape = array.shape;
+      rows.shape.insert(rows.shape.begin(), 0);
+      rows.dims = array.dims;
+      rows.dims.insert(rows.dims.begin(), "step");
+      rows.doc = array.doc;
+    }
+    expect(std::equal(array.shape.begin(), array.shape.end(), rows.shape.begin() + 1, rows.shape.end()),
+           measure.c_str(), "over_training: {} has another shape at another checkpoint", name);
+    rows.values.insert(rows.values.end(), array.values.begin(), array.values.end());
+    ++rows.shape.front();
+  }
+}
+
+}  // namespace
+
 MeasureOutput run_measure(const std::string& name, const Settings& settings, const Task& task,
-                          nn::Model& model, nn::Model* initial) {
-  MeasureOutput out;
-  const MeasureInput in{model,
-                        initial,
-                        task,
-                        settings,
-                        model.parameters().backend(),
-                        static_cast<uint64_t>(settings.integer("train.seed"))};
-  find_measure(name).run(in, out);
+                          nn::Model& model, nn::Model* initial, const RunFolder& folder) {
+  const auto measured = [&](nn::Model& on) {
+    MeasureOutput out;
+    const MeasureInput in{on,
+                          initial,
+                          task,
+                          settings,
+                          model.parameters().backend(),
+                          static_cast<uint64_t>(settings.integer("train.seed"))};
+    find_measure(name).run(in, out);
+    return out;
+  };
+  MeasureOutput out = measured(model);
+  if (!settings.flag("measure." + name + ".over_training")) return out;
+
+  const auto kept = folder.kept_checkpoints();
+  expect(kept.size() > 1, name.c_str(), "over_training: {} keeps no checkpoints: train with train.keep=N",
+         folder.path.string());
+  const auto past = make_model(settings, task, model.parameters().backend());
+  past->allocate();
+  MeasureOutput series;
+  std::vector<double> steps;
+  for (const auto& [step, file] : kept) {
+    load_checkpoint(file, run_id(settings), past->parameters(), nullptr);
+    append_step(series, measured(*past), name);
+    steps.push_back(static_cast<double>(step));
+  }
+  out.arrays.merge(series.arrays);
+  out.coordinate("step", std::move(steps));
   return out;
 }
 
@@ -50,7 +95,7 @@ MeasureOutput measure_run(const std::filesystem::path& path, const std::string& 
 
   LoadedRun run = load_run(path);
   const auto initial = initial_model(run.settings, *run.task, run.model->parameters().backend(), path, {});
-  MeasureOutput output = run_measure(name, settings, *run.task, *run.model, initial.get());
+  MeasureOutput output = run_measure(name, settings, *run.task, *run.model, initial.get(), folder);
   Metrics metrics = read_metrics(folder.metrics());
   metrics.settings = run.settings;
   metrics.results[name] = {output, measure_settings(settings, name)};

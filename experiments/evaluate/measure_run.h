@@ -9,13 +9,18 @@
 #include "core/settings.h"
 #include "experiments/config/raw.h"
 #include "experiments/measures/measure.h"
+#include "experiments/store/run_folder.h"
 #include "tasks/task.h"
 
 namespace copylab {
 
-// `initial` may be null; `settings` hold measure.<name>.….
+// Arrays over training are named with this prefix: "training/r" has the axes of "r" behind the axis "step".
+inline const std::string kTraining = "training/";
+
+// `initial` may be null; `settings` hold measure.<name>.…. With measure.<name>.over_training every checkpoint
+// that `folder` keeps is measured, too. Throws Error if it keeps none.
 MeasureOutput run_measure(const std::string& name, const Settings& settings, const Task& task,
-                          nn::Model& model, nn::Model* initial);
+                          nn::Model& model, nn::Model* initial, const RunFolder& folder);
 
 // Measures a finished run and stores the result under /eval/<name>/ of its metrics file, in place of an
 // earlier one. `changes` may set measure.<name>.… and train.threads; anything else throws ConfigError.

@@ -12,7 +12,7 @@ namespace {
 std::vector<SweepRow> rows_of(const std::vector<Cell>& cells, const Scheduler& scheduler) {
   std::vector<SweepRow> rows;
   for (const Cell& cell : cells) {
-    SweepRow row{"", cell.arm, cell.seed, "missing", cell.tune, cell.best, cell.same};
+    SweepRow row{"", cell.arm, cell.seed, "missing", cell.tune, cell.best, cell.same, {}};
     row.run = std::filesystem::path(cell.result().folder).filename().string();
     if (const Job* job = scheduler.find(cell.result().id)) {
       row.run = job->folder.filename().string();

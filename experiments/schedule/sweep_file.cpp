@@ -36,6 +36,17 @@ void write_coordinate(h5::File& file, const std::string& name, const std::vector
   }
 }
 
+std::vector<std::string> coordinate_text(const h5::File& file, const std::string& name) {
+  if (file.holds_text(name)) return file.read<std::string>(name).values;
+  std::vector<std::string> out;
+  if (file.holds_integers(name)) {
+    for (const int64_t value : file.read<int64_t>(name).values) out.push_back(format_value(value));
+  } else {
+    for (const double value : file.read<double>(name).values) out.push_back(format_value(value));
+  }
+  return out;
+}
+
 }  // namespace
 
 fs::path sweep_path(const fs::path& root, const Experiment& experiment) {
@@ -84,8 +95,20 @@ Sweep read_sweep(const fs::path& path) {
   const auto best = file.read<uint8_t>("cells/best").values;
   const auto same = file.read<uint8_t>("cells/same").values;
   for (size_t i = 0; i < runs.size(); ++i) {
-    sweep.rows.push_back(
-        {runs[i], arms.at(i), seeds.at(i), states.at(i), tune.at(i) != 0, best.at(i) != 0, same.at(i) != 0});
+    sweep.rows.push_back({runs[i],
+                          arms.at(i),
+                          seeds.at(i),
+                          states.at(i),
+                          tune.at(i) != 0,
+                          best.at(i) != 0,
+                          same.at(i) != 0,
+                          {}});
+  }
+  const std::string selected = file.attribute_as<std::string>("/", "select_over");
+  for (const std::string& key : file.list("cells")) {
+    if (key.find('.') == std::string::npos || key == selected) continue;  // all swept keys have a section
+    const std::vector<std::string> values = coordinate_text(file, "cells/" + key);
+    for (size_t i = 0; i < values.size(); ++i) sweep.rows.at(i).coordinates[key] = values[i];
   }
   return sweep;
 }

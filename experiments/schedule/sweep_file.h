@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,7 @@ struct SweepRow {
   int64_t seed = 0;
   std::string status;  // done, failed, missing
   bool tune = false, best = false, same = false;
+  std::map<std::string, std::string> coordinates;  // swept keys but the selected one, values as text
 };
 
 // results/<experiment>/sweep-<index>.h5, see Experiment::index.

@@ -1,6 +1,9 @@
 // metrics.h5: one table of columns and row members for each series, written and read in the same order.
 #include "experiments/store/metrics.h"
 
+#include <algorithm>
+#include <cstdlib>
+
 namespace copylab {
 namespace {
 
@@ -93,7 +96,15 @@ void write_output(h5::File& file, const std::string& group, const MeasureOutput&
 
 MeasureOutput read_output(const h5::File& file, const std::string& group) {
   MeasureOutput output;
+  std::vector<std::string> names;
   for (const std::string& name : file.list(group)) {
+    if (!file.is_group(group + "/" + name)) {
+      names.push_back(name);
+      continue;
+    }
+    for (const std::string& member : file.list(group + "/" + name)) names.push_back(name + "/" + member);
+  }
+  for (const std::string& name : names) {
     const std::string path = group + "/" + name;
     if (file.has_attribute(path, "doc")) {
       auto [values, shape] = file.read<double>(path);
@@ -156,12 +167,42 @@ Metrics read_metrics(const std::filesystem::path& path) {
   return metrics;
 }
 
+namespace {
+
+// Where `label` stands among the names or values of an axis of a result; nothing if it does not.
+std::optional<size_t> find_on_axis(const h5::File& file, const std::string& axis, const std::string& label) {
+  if (!file.has(axis)) return std::nullopt;
+  if (file.holds_text(axis)) {
+    const std::vector<std::string> names = file.read<std::string>(axis).values;
+    const auto it = std::find(names.begin(), names.end(), label);
+    if (it == names.end()) return std::nullopt;
+    return it - names.begin();
+  }
+  const std::vector<double> values = file.read<double>(axis).values;
+  char* end = nullptr;
+  const double wanted = std::strtod(label.c_str(), &end);
+  if (end == label.c_str() || *end != 0) return std::nullopt;
+  const auto it = std::find(values.begin(), values.end(), wanted);
+  if (it == values.end()) return std::nullopt;
+  return it - values.begin();
+}
+
+}  // namespace
+
 std::optional<double> read_metric(const h5::File& file, const std::string& name) {
-  const std::string path = name.rfind("train/", 0) == 0 ? name : "eval/" + name;
+  const size_t bracket = name.find('[');
+  const std::string address = name.substr(0, bracket);
+  const std::string path = address.rfind("train/", 0) == 0 ? address : "eval/" + address;
   if (!file.has(path) || file.is_group(path)) return std::nullopt;
   const std::vector<double> values = file.read<double>(path).values;
   if (values.empty()) return std::nullopt;
-  return values.back();
+  if (bracket == std::string::npos) return values.back();
+  if (name.back() != ']' || file.shape(path).size() != 1 || !file.has_attribute(path, "dims"))
+    return std::nullopt;
+  const std::string label = name.substr(bracket + 1, name.size() - bracket - 2);
+  const std::string dim = file.attribute_as<std::vector<std::string>>(path, "dims").front();
+  const auto at = find_on_axis(file, path.substr(0, path.rfind('/') + 1) + dim, label);
+  return at ? std::optional<double>(values[*at]) : std::nullopt;
 }
 
 }  // namespace copylab

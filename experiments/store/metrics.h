@@ -48,7 +48,8 @@ void write_output(h5::File& file, const std::string& group, const MeasureOutput&
 MeasureOutput read_output(const h5::File& file, const std::string& group);
 
 // A number of a metrics file by the name that bands and selects use: "valid/loss" is the last value of a
-// series, "test/accuracy" a scalar, "train/loss" the last logged row. Nothing if it is not there.
+// series, "test/accuracy" a scalar, "train/loss" the last logged row, "test/loss_by_slice[new]" the value at
+// a label or coordinate of a result with one axis. Nothing if it is not there.
 std::optional<double> read_metric(const h5::File& file, const std::string& name);
 
 }  // namespace copylab

@@ -1,6 +1,8 @@
 // RunFolder: states and small files of a run's folder.
 #include "experiments/store/run_folder.h"
 
+#include <cinttypes>
+#include <cstdio>
 #include <fstream>
 #include <iterator>
 
@@ -56,6 +58,23 @@ const char* name_of(RunState state) {
   return "done";
 }
 
+fs::path RunFolder::kept_checkpoint(int64_t step) const {
+  return path / fmt::format("checkpoint-{}.h5", step);
+}
+
+std::map<int64_t, fs::path> RunFolder::kept_checkpoints() const {
+  std::map<int64_t, fs::path> kept;
+  for (const fs::directory_entry& entry : fs::directory_iterator(path)) {
+    const std::string name = entry.path().filename().string();
+    int64_t step = 0;
+    int end = 0;
+    if (std::sscanf(name.c_str(), "checkpoint-%" SCNd64 ".h5%n", &step, &end) == 1 &&
+        end == static_cast<int>(name.size()))
+      kept[step] = entry.path();
+  }
+  return kept;
+}
+
 bool RunFolder::trained() const {
   return fs::exists(done()) && fs::exists(metrics()) && read_text(done()) == done_text(metrics());
 }
@@ -91,8 +110,11 @@ std::optional<double> read_metric(const fs::path& run, const std::string& name) 
 std::string measure_settings(const Settings& settings, const std::string& measure) {
   const std::string prefix = "measure." + measure + ".";
   std::string text;
-  for (const auto& [path, value] : settings.values())
+  for (const auto& [path, value] : settings.values()) {
+    // Results from before this setting existed are those of its default.
+    if (path == prefix + "over_training" && !std::get<bool>(value)) continue;
     if (path.rfind(prefix, 0) == 0) text += path.substr(prefix.size()) + "=" + format_value(value) + "\n";
+  }
   return text;
 }
 

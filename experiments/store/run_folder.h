@@ -1,7 +1,9 @@
 // RunFolder: the files of one run, and what state they say it is in.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 
@@ -21,6 +23,9 @@ struct RunFolder {
   std::filesystem::path checkpoint() const { return path / "checkpoint.h5"; }
   std::filesystem::path first_checkpoint() const { return path / "checkpoint-0.h5"; }
   std::filesystem::path last_checkpoint() const { return path / "checkpoint-last.h5"; }
+  std::filesystem::path kept_checkpoint(int64_t step) const;
+  // Those of train.keep that are there, by step.
+  std::map<int64_t, std::filesystem::path> kept_checkpoints() const;
   std::filesystem::path journal() const { return path / "journal.bin"; }
   std::filesystem::path log() const { return path / "run.log"; }
   std::filesystem::path done() const { return path / "DONE"; }

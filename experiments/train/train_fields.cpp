@@ -89,6 +89,13 @@ std::vector<Field> train_fields() {
        .fallback = false,
        .doc = "keep the checkpoints of step 0 and of the last step",
        .semantic = false},
+      {.path = "train.keep",
+       .fallback = int64_t{0},
+       .doc = "checkpoints to keep between step 0 and the last step, in equal ratios of steps, besides these "
+              "two; 0 = none",
+       .min = 0,
+       .max = 1000,
+       .semantic = false},
       {.path = "train.threads",
        .fallback = int64_t{0},
        .doc = "threads; 0 = all processors, or OMP_NUM_THREADS. Results have the same bits for any number",

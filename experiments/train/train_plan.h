@@ -1,6 +1,8 @@
 // TrainPlan: how long a run trains and with what rates, worked out from its settings.
 #pragma once
 
+#include <set>
+
 #include "core/optim/optimizer.h"
 #include "core/optim/schedule.h"
 #include "core/settings.h"
@@ -14,6 +16,7 @@ struct TrainPlan {
   int64_t length = 0;      // tokens of a sequence
   int64_t steps = 0;       // updates
   int64_t log_every = 0;   // updates
+  std::set<int64_t> kept;  // updates after which train.keep keeps a checkpoint, 0 and `steps` included
   optim::Schedule schedule;
   optim::OptimizerOptions optimizer;
   double clip = 0;

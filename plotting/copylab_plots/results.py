@@ -93,7 +93,9 @@ class Cell:
                 raise ResultsError(f"{self.folder / 'metrics.h5'}: no {address}")
             dataset = file[f"eval/{address}"]
             dims = tuple(_names(dataset.attrs.get("dims", ())))
-            coords = {dim: dataset.parent[dim][()] for dim in dims if dim in dataset.parent}
+            coords = {}
+            for group in (dataset.parent.parent, dataset.parent):  # arrays over training lie one group deeper
+                coords.update({dim: group[dim][()] for dim in dims if dim in group})
             doc = _plain(dataset.attrs.get("doc", ""))
             return Array(np.asarray(dataset[()], dtype=float), dims, coords, doc)
 

@@ -1,6 +1,8 @@
 // Expansion of experiments: counts, layers, stages, presets, the command line, and selection after tuning.
 #include "experiments/config/expand.h"
 
+#include <algorithm>
+#include <fstream>
 #include <map>
 #include <set>
 
@@ -125,7 +127,7 @@ TEST_CASE("An arm that sets a swept key takes part only in the points of its own
   const std::string pinned = std::string(kExperiment)
                                  .replace(std::string(kExperiment).find("  copy_paste: {head"), 0,
                                           "  small: {head.kind: vanilla, task.vocab: 256}\n");
-  const Expansion e = expand(pinned);
+  const Expansion e = expand(pinned + "arms_vary: [head, task.vocab]\n");
   const auto count = [](const std::vector<Cell>& cells, const std::string& arm, bool Cell::*role) {
     return std::count_if(cells.begin(), cells.end(), [&](const Cell& c) { return c.arm == arm && c.*role; });
   };
@@ -234,6 +236,7 @@ TEST_CASE("zip walks together; changes go one at a time", "[expand]") {
 
 TEST_CASE("Stages start from each other and are shared where they agree", "[expand]") {
   const std::string text = with(R"(
+arms_vary: [train.lr]
 arms: {a: {train.lr: 0.1}, b: {train.lr: 0.2}}
 measures: [rank]
 stages:
@@ -366,4 +369,94 @@ TEST_CASE("The name of an experiment is that of a folder", "[expand]") {
     CHECK_THROWS_AS(load(std::string("name: \"") + name + "\"\nbase: {task.name: spamlang}\n"), ConfigError);
   }
   CHECK(load("name: a-b_c.2\nbase: {task.name: spamlang}\n").name == "a-b_c.2");
+}
+
+TEST_CASE("A shared file lies under the experiment that includes it, preset by preset", "[expand]") {
+  TemporaryFolder folder;
+  std::filesystem::create_directories(folder / "configs/shared");
+  std::filesystem::create_directories(folder / "results/demo");
+  std::ofstream(folder / "configs/shared/base.yaml")
+      << "base: {task: {name: spamlang, length: 32}, train.batch: 4}\nseeds: 2\n"
+         "presets: {quick: {base: {train.steps: 7}}, full: {base: {train.steps: 9}}}\n";
+  const std::string text =
+      "name: demo\ninclude: shared/base.yaml\nbase: {train.batch: 8}\ngrid: {task.vocab: [64]}\n"
+      "presets: {quick: {seeds: 3}}\n";
+  std::ofstream(folder / "configs/demo.yaml") << text;
+  std::ofstream(folder / "results/demo/sweep-quick.yaml")
+      << text;  // beside results, configs/ lies further up
+  const Catalogue catalogue = fake_catalogue();
+  for (const char* file : {"configs/demo.yaml", "results/demo/sweep-quick.yaml"}) {
+    const Experiment e = load_experiment(folder / file);
+    REQUIRE(e.preset == "quick");
+    REQUIRE(e.presets == std::vector<std::string>{"quick", "full"});
+    const Expansion expansion(catalogue, e);
+    REQUIRE(expansion.first().size() == 3);
+    const Settings& settings = expansion.first()[0].result().settings;
+    REQUIRE(settings.integer("train.steps") == 7);
+    REQUIRE(settings.integer("train.batch") == 8);
+    REQUIRE(settings.integer("task.length") == 32);
+  }
+  // The other preset is the shared file's alone.
+  const Expansion full(catalogue, load_experiment(folder / "configs/demo.yaml", "full"));
+  REQUIRE(full.first().size() == 2);
+  REQUIRE(full.first()[0].result().settings.integer("train.steps") == 9);
+
+  std::ofstream(folder / "configs/shared/base.yaml") << "name: other\n";
+  REQUIRE_THROWS_WITH(load_experiment(folder / "configs/demo.yaml"),
+                      Catch::Contains("base.yaml:1: name: cannot be set in a file that is included"));
+  REQUIRE(message_of("name: demo\ninclude: nowhere.yaml\n") ==
+          "file.yaml:2: include: expected a file beside this one or in configs/, got 'nowhere.yaml'");
+}
+
+TEST_CASE("Arms set the head alone, or what the file says that they may", "[expand]") {
+  const std::string head = "name: demo\nbase: {task.name: spamlang}\n";
+  REQUIRE(message_of(head + "arms:\n  a: {head.kind: vanilla}\n  b: {train.lr: 0.1}\n") ==
+          "file.yaml:5: arms.b: expected keys of head only, got train.lr; arms_vary names what arms may set");
+  REQUIRE(message_of(head + "arms_vary: [train.lr]\narms:\n  b: {train.lr: 0.1}\n") == "no error");
+  REQUIRE(message_of(head + "arms_vary: [train.l]\narms:\n  b: {train.lr: 0.1}\n") != "no error");
+}
+
+TEST_CASE("Bands compare arms", "[expand]") {
+  const std::string head =
+      "name: demo\nbase: {task.name: spamlang}\narms: {a: {head.kind: vanilla}}\nexpected:\n";
+  const Experiment e =
+      load(head + "  - {metric: valid/loss, arm: a, against: a, as: ratio, ci: true, band: [0, 1]}\n");
+  REQUIRE(e.expected[0].against == "a");
+  REQUIRE(e.expected[0].compare == Band::Compare::ratio);
+  REQUIRE(e.expected[0].interval);
+  REQUIRE(message_of(head + "  - {metric: x/y, against: b, band: [0, 1]}\n") ==
+          "file.yaml:5: expected.against: expected one of the arms a, got 'b'; did you mean 'a'?");
+  REQUIRE(message_of(head + "  - {metric: x/y, as: ratio, band: [0, 1]}\n") ==
+          "file.yaml:5: expected.as: needs against: an arm to compare with");
+}
+
+// The claim C43 for everything that ships: at one point and seed, arms differ in what their file declares.
+TEST_CASE("Arms of every shipped experiment share all that they do not declare", "[expand]") {
+  const std::filesystem::path configs = std::filesystem::path(COPYLAB_SOURCE_DIR) / "configs";
+  size_t compared = 0;
+  for (const auto& file : std::filesystem::directory_iterator(configs)) {
+    if (file.path().extension() != ".yaml") continue;
+    for (const std::string& preset : load_experiment(file.path(), "none").presets) {
+      const Expansion expansion(Catalogue::installed(), load_experiment(file.path(), preset));
+      std::map<std::pair<size_t, int64_t>, const Cell*> first;  // by point and seed
+      for (const Cell& cell : expansion.first()) {
+        const Cell& peer = *first.try_emplace({cell.point, cell.seed}, &cell).first->second;
+        if (&peer == &cell) continue;
+        ++compared;
+        for (size_t stage = 0; stage < cell.stages.size(); ++stage) {
+          const Settings &a = cell.stages[stage].settings, &b = peer.stages[stage].settings;
+          for (const auto& [key, value] : a.values()) {
+            const auto covers = [&, &key = key](const std::string& part) { return key.starts_with(part); };
+            const auto& vary = expansion.experiment().arms_vary;
+            if (key.starts_with("run.") || std::any_of(vary.begin(), vary.end(), covers)) continue;
+            INFO(file.path().string()
+                 << " " << preset << ": " << cell.arm << " and " << peer.arm << " at " << key);
+            REQUIRE(b.has(key));
+            REQUIRE(b.at(key) == value);
+          }
+        }
+      }
+    }
+  }
+  REQUIRE(compared > 0);
 }

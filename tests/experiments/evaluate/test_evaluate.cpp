@@ -31,6 +31,17 @@ struct Trained {
   Evaluation at_batch(int64_t batch) const { return evaluate(*model, *task, Split::test, 9, 100, batch); }
 };
 
+void require_same(const LabelSums& a, const LabelSums& b) {
+  REQUIRE(a.labels == b.labels);
+  REQUIRE(a.natural.correct == b.natural.correct);
+  REQUIRE(a.no_copy.correct == b.no_copy.correct);
+  REQUIRE(a.force_copy.correct == b.force_copy.correct);
+  REQUIRE(a.reachable == b.reachable);
+  REQUIRE(a.natural.nll == Approx(b.natural.nll).epsilon(1e-6));
+  REQUIRE(a.gate == Approx(b.gate).epsilon(1e-6));
+  REQUIRE(a.sink == Approx(b.sink).epsilon(1e-6));
+}
+
 }  // namespace
 
 TEST_CASE("Evaluation does not depend on its batch size", "[evaluate]") {
@@ -39,15 +50,11 @@ TEST_CASE("Evaluation does not depend on its batch size", "[evaluate]") {
     const Evaluation one = run.at_batch(1), seven = run.at_batch(7), many = run.at_batch(64);
     for (const Evaluation* e : {&seven, &many}) {
       CAPTURE(head);
-      REQUIRE(e->labels == 1600);
-      REQUIRE(e->labels == one.labels);
-      REQUIRE(e->natural.correct == one.natural.correct);
+      REQUIRE(e->all.labels == 1600);
       REQUIRE(e->loss() == Approx(one.loss()).epsilon(1e-6));
-      REQUIRE(e->slice_labels == one.slice_labels);
-      REQUIRE(e->slice_correct == one.slice_correct);
-      REQUIRE(e->force_copy.correct == one.force_copy.correct);
-      REQUIRE(e->reachable == one.reachable);
-      REQUIRE(e->gate == Approx(one.gate).epsilon(1e-6));
+      REQUIRE(e->slices.size() == one.slices.size());
+      require_same(e->all, one.all);
+      for (size_t s = 0; s < one.slices.size(); ++s) require_same(e->slices[s], one.slices[s]);
     }
   }
 }
@@ -66,19 +73,25 @@ TEST_CASE("Evaluation: sums are those of the head's outputs", "[evaluate]") {
   const nn::HeadOutput out = run.model->forward(tape, in);
   double nll = 0;
   for (float x : to_host<float>(cpu_backend(), out.nll)) nll += static_cast<double>(x);
-  REQUIRE(e.labels == 80);
+  REQUIRE(e.all.labels == 80);
   REQUIRE(e.loss() == Approx(nll / 80));
   // A target is out of reach of the pointer exactly when it has not been shown: the first two of each block.
-  REQUIRE(e.reachable >= 5 * 14);
+  REQUIRE(e.all.reachable >= 5 * 14);
   REQUIRE(e.pointer);
   const MeasureOutput described = describe(e, *run.task, 640);
   REQUIRE(described.arrays.at("accuracy").values[0] == e.accuracy());
   REQUIRE(described.arrays.at("budget_sequences_per_symbol").values[0] == 640.0 * 3 / 64);
-  double correct = 0;
-  for (size_t s = 0; s < e.slice_labels.size(); ++s)
-    if (e.slice_labels[s])
-      correct += described.arrays.at("accuracy_by_slice").values[s] * static_cast<double>(e.slice_labels[s]);
-  REQUIRE(correct == Approx(static_cast<double>(e.natural.correct)));
+  // Each statistic of the whole is the mean of those of the slices.
+  for (const char* name : {"accuracy", "loss", "no_copy_loss", "force_copy_accuracy", "gate", "sink"}) {
+    double sum = 0;
+    for (size_t s = 0; s < e.slices.size(); ++s)
+      if (e.slices[s].labels)
+        sum += described.arrays.at(name + std::string("_by_slice")).values[s] *
+               static_cast<double>(e.slices[s].labels);
+    CAPTURE(name);
+    REQUIRE(sum == Approx(80 * described.arrays.at(name).values[0]));
+  }
+  REQUIRE_FALSE(described.arrays.count("bits_per_byte"));
   REQUIRE(described.labels.at("slice") == run.task->slices());
 }
 

@@ -48,3 +48,36 @@ TEST_CASE("Measures: with the run, or on a finished one", "[worker]") {
   REQUIRE_THROWS_AS(measure_run(without, name, {parse_assignment("train.lr=1")}), ConfigError);
   REQUIRE_THROWS_AS(measure_run(without, "nonsense", {}), Error);
 }
+
+TEST_CASE("Measures over training: every kept checkpoint, in order", "[worker]") {
+  testing::TemporaryFolder folder;
+  const std::vector<std::string> changes = {"train.steps=27", "train.keep=2", "run.measures=head_gradient",
+                                            "measure.head_gradient.over_training=true"};
+  const fs::path run = new_run(folder, "run", changes);
+  const Ended ended = work(run);
+  CAPTURE(ended.error);
+  REQUIRE(ended.exit_code == 0);
+  REQUIRE(run_state(run) == RunState::done);
+  const MeasureOutput out = read_metrics(run / "metrics.h5").results.at("head_gradient").output;
+  REQUIRE(out.coordinates.at("step") == std::vector<double>{0, 3, 9, 27});  // 27^(1/3), 27^(2/3)
+  for (const auto& [name, array] : out.arrays) {
+    if (name.rfind(kTraining, 0) == 0) continue;
+    CAPTURE(name);
+    const MeasureOutput::Array& series = out.arrays.at(kTraining + name);
+    REQUIRE(series.shape.front() == 4);
+    REQUIRE(series.dims.front() == "step");
+    const size_t row = array.values.size();
+    REQUIRE(series.values.size() == 4 * row);
+    for (size_t i = 0; i < row; ++i)  // the last row is the finished model
+      REQUIRE((series.values[3 * row + i] == array.values[i] || std::isnan(array.values[i])));
+  }
+  const MeasureOutput::Array& r = out.arrays.at(kTraining + "r");
+  REQUIRE(r.values[0] == out.arrays.at("initial_r").values[0]);
+  REQUIRE(r.values[1] != r.values[0]);
+
+  const fs::path none = new_run(folder, "none", {"train.steps=5"});
+  REQUIRE(work(none).exit_code == 0);
+  REQUIRE_THROWS_WITH(
+      measure_run(none, "head_gradient", {parse_assignment("measure.head_gradient.over_training=true")}),
+      Catch::Contains("keeps no checkpoints: train with train.keep=N"));
+}

@@ -48,6 +48,10 @@ Metrics example_metrics() {
   test.label("slice", {"near", "far"});
   test.array("accuracy_by_slice", {1.0, std::nan("")}, {2}, {"slice"}, "share per slice");
   test.coordinate("rank", {1, 2, 4});
+  test.array("by_slice", {0.25, 0.5}, {2}, {"slice"}, "another share per slice");
+  test.array("by_rank", {10, 20, 30}, {3}, {"rank"}, "a number per rank");
+  test.coordinate("step", {0, 10});
+  test.array("training/by_rank", {10, 20, 30, 40, 50, 60}, {2, 3}, {"step", "rank"}, "over training");
   test.array("grid", {1, 2, 3, 4, 5, 6}, {2, 3}, {"slice", "rank"}, "a table");
   m.results["test"] = {test, ""};
   m.results["other"] = {{}, "samples=3\n"};
@@ -154,6 +158,8 @@ TEST_CASE("Metrics: everything written comes back", "[store]") {
   REQUIRE(test.arrays.at("accuracy").shape.empty());
   REQUIRE(test.labels.at("slice") == std::vector<std::string>{"near", "far"});
   REQUIRE(test.coordinates.at("rank") == std::vector<double>{1, 2, 4});
+  REQUIRE(test.arrays.at("training/by_rank").dims == std::vector<std::string>{"step", "rank"});
+  REQUIRE(test.arrays.at("training/by_rank").values == std::vector<double>{10, 20, 30, 40, 50, 60});
 
   const h5::File file = h5::File::open(path);
   REQUIRE(file.attribute_as<int64_t>("config", "task.vocab") == 64);
@@ -161,6 +167,13 @@ TEST_CASE("Metrics: everything written comes back", "[store]") {
   REQUIRE(read_metric(file, "valid/loss") == 0.5);
   REQUIRE(read_metric(file, "test/accuracy") == 0.75);
   REQUIRE(read_metric(file, "train/loss") == m.train[9].loss);
+  REQUIRE(read_metric(file, "test/by_slice[far]") == 0.5);
+  REQUIRE(read_metric(file, "test/by_rank[2]") == 20);
+  REQUIRE(read_metric(file, "test/training/by_rank") == 60);
+  REQUIRE_FALSE(read_metric(file, "test/by_rank[3]").has_value());
+  REQUIRE_FALSE(read_metric(file, "test/by_rank[two]").has_value());
+  REQUIRE_FALSE(read_metric(file, "test/by_rank[2").has_value());
+  REQUIRE_FALSE(read_metric(file, "test/grid[far]").has_value());
   REQUIRE_FALSE(read_metric(file, "test/nothing").has_value());
   REQUIRE_FALSE(read_metric(file, "test").has_value());
 }

@@ -1,0 +1,20 @@
+// Statistics over seeds: means with Student's t intervals.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace copylab {
+
+// Mean and 95 % t-interval of independent values. One value has no interval: low and high are NaN. No values:
+// all are NaN.
+struct MeanInterval {
+  double mean, low, high;
+  size_t n;
+};
+MeanInterval mean_interval(const std::vector<double>& values);
+
+// The t with P(|T| < t) = confidence for `dof` >= 1 degrees of freedom.
+double t_quantile(double confidence, int dof);
+
+}  // namespace copylab
