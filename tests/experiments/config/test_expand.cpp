@@ -126,8 +126,9 @@ TEST_CASE("Selection marks the best value of each arm, and every arm at the valu
 TEST_CASE("An arm that sets a swept key takes part only in the points of its own value", "[expand]") {
   const std::string pinned = std::string(kExperiment)
                                  .replace(std::string(kExperiment).find("  copy_paste: {head"), 0,
-                                          "  small: {head.kind: vanilla, task.vocab: 256}\n");
-  const Expansion e = expand(pinned + "arms_vary: [head, task.vocab]\n");
+                                          "  small: {head.kind: vanilla, task.vocab: 256}\n") +
+                             "arms_vary: [head, task.vocab]\n";
+  const Expansion e = expand(pinned);
   const auto count = [](const std::vector<Cell>& cells, const std::string& arm, bool Cell::*role) {
     return std::count_if(cells.begin(), cells.end(), [&](const Cell& c) { return c.arm == arm && c.*role; });
   };
