@@ -1,6 +1,7 @@
 // The list of measures; a new measure adds its line here.
 #include "core/error.h"
 #include "core/nearest.h"
+#include "experiments/measures/cache.h"
 #include "experiments/measures/gradient_rank.h"
 #include "experiments/measures/head_gradient.h"
 #include "experiments/measures/measure.h"
@@ -11,9 +12,9 @@
 namespace copylab {
 
 const std::vector<MeasureEntry>& measure_registry() {
-  static const std::vector<MeasureEntry> entries = {head_gradient_measure, gradient_rank_measure,
-                                                    update_rank_measure, update_efficiency_measure,
-                                                    two_dimensions_measure};
+  static const std::vector<MeasureEntry> entries = {head_gradient_measure,  gradient_rank_measure,
+                                                    update_rank_measure,    update_efficiency_measure,
+                                                    two_dimensions_measure, cache_measure};
   return entries;
 }
 
