@@ -3,11 +3,12 @@
 #include "core/nearest.h"
 #include "tasks/spamlang.h"
 #include "tasks/task.h"
+#include "tasks/text/text.h"
 
 namespace copylab {
 
 const std::vector<TaskEntry>& task_registry() {
-  static const std::vector<TaskEntry> entries = {spamlang_task};
+  static const std::vector<TaskEntry> entries = {spamlang_task, text_task};
   return entries;
 }
 

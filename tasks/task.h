@@ -35,6 +35,11 @@ class Task {
   // Batch `index` of a split; the same for every model. Splits never share a random stream.
   virtual Batch batch(Split split, uint64_t seed, int64_t index, int64_t rows) const = 0;
 
+  // True: sequences are drawn from a known distribution, without end, differently for every seed. False: they
+  // are cut from a text that someone wrote. Nobody knows its best predictor then: solve() answers nothing and
+  // ceiling() is NaN. Validation and test are the same for every seed; rows past their end have no labels.
+  virtual bool generated() const { return true; }
+
   // What an exact solver predicts, reading only tokens[0..t] of each row: (B, T), -1 where it cannot know.
   virtual std::vector<int32_t> solve(const Batch& batch) const = 0;
   // Expected accuracy over labelled positions of the best possible predictor (ceiling) and of a uniform

@@ -94,7 +94,7 @@ std::string malformed(const Task& task, const Batch& batch) {
   };
   const auto optional = [&](const std::vector<int32_t>& v) { return v.empty() || v.size() == cells; };
   if (batch.length != task.length() || batch.tokens.size() != cells || batch.targets.size() != cells ||
-      !optional(batch.segment) || !optional(batch.slice))
+      !optional(batch.segment) || !optional(batch.slice) || !optional(batch.bytes))
     return "sizes disagree";
   if (outside(batch.tokens, 0, task.vocab())) return "token out of range";
   if (outside(batch.targets, -1, task.vocab())) return "target out of range";
@@ -134,8 +134,11 @@ TaskCheck check_task(const Task& task) {
   const Batch next = task.batch(Split::test, kSeed, 1, kSequences);
   if (fingerprint(task.batch(Split::test, kSeed, 0, kSequences)) != fingerprint(test))
     c.violation = "batch is not a pure function";
-  if (next.tokens == test.tokens || task.batch(Split::test, kSeed + 1, 0, kSequences).tokens == test.tokens)
+  const auto again = [&](Split split) { return task.batch(split, kSeed + 1, 0, kSequences).tokens; };
+  if (next.tokens == test.tokens || again(Split::train) == train.tokens ||
+      (task.generated() && again(Split::test) == test.tokens))
     c.violation = "batch ignores index or seed";
+  if (!task.generated() && again(Split::test) != test.tokens) c.violation = "a test text depends on the seed";
   if (train.tokens == test.tokens) c.violation = "splits share a random stream";
 
   // Solver against ceiling: mean and standard error of right - ceiling · labels over sequences.
@@ -161,7 +164,23 @@ TaskCheck check_task(const Task& task) {
     c.violation = "no labels";
     return c;
   }
+  const std::vector<int32_t> train_labels = independent_labels(train), test_labels = independent_labels(test);
+  c.balance = score_against_uniform(train_labels);
+  c.drift = score_between(train_labels, test_labels);
+
+  std::set<std::vector<int32_t>> seen;
+  for (int64_t row = 0; row < train.rows; ++row) seen.insert(row_of(train, row));
+  for (int64_t row = 0; row < test.rows; ++row)
+    c.duplicates += static_cast<double>(seen.count(row_of(test, row))) / test.rows;
+
   c.solver = (right + c.chance * unknown) / labels;
+  if (!task.generated()) {
+    // Texts differ from each other, and what is possible is not known: to claim either would be wrong.
+    if (!std::isnan(c.ceiling) || unknown < labels) c.violation = "a text has no solver and no ceiling";
+    c.solver = std::nan("");
+    return c;
+  }
+  if (!(c.ceiling >= 0 && c.ceiling <= 1)) c.violation = "the ceiling is no accuracy";
   const double mean = sum / test.rows;
   const double error = std::sqrt(std::max(0.0, squares / test.rows - mean * mean) / test.rows);
   // The best guess of an unknowable target may be a little better than chance over the whole vocabulary.
@@ -169,15 +188,7 @@ TaskCheck check_task(const Task& task) {
   if (std::abs(mean) > allowed) c.violation = "solver and ceiling differ";
   if (wrong > 0) c.violation = "solver is wrong where it claims to know";
 
-  const std::vector<int32_t> train_labels = independent_labels(train), test_labels = independent_labels(test);
-  c.balance = score_against_uniform(train_labels);
-  c.drift = score_between(train_labels, test_labels);
   if (c.drift > kLimit) c.violation = "train and test labels differ in distribution";
-
-  std::set<std::vector<int32_t>> seen;
-  for (int64_t row = 0; row < train.rows; ++row) seen.insert(row_of(train, row));
-  for (int64_t row = 0; row < test.rows; ++row)
-    c.duplicates += static_cast<double>(seen.count(row_of(test, row))) / test.rows;
   return c;
 }
 

@@ -21,7 +21,8 @@ bool is_reserved(uint32_t c) {
   return c < 0x20 || c == 0x7F || c == 0x2581 || c == 0x2585;
 }
 
-// Calls run(text) for each longest run of characters that SentencePiece may see, byte(b) for what lies between.
+// Calls run(text) for each longest run of characters that SentencePiece may see, byte(b) for what lies
+// between.
 template <class Run, class Byte>
 void cut(std::string_view text, Run run, Byte byte) {
   size_t begin = 0;
@@ -90,14 +91,17 @@ std::string BpeTokenizer::train(const std::vector<std::string>& training, int64_
   if (status.ok()) return model;
   std::smatch number;
   const std::string message = status.ToString();
-  static const std::regex kTooSmall("smaller than required_chars\\. \\d+ vs (\\d+)"), kTooLarge("<= (\\d+)\\.");
+  static const std::regex kTooSmall("smaller than required_chars\\. \\d+ vs (\\d+)"),
+      kTooLarge("<= (\\d+)\\.");
   if (std::regex_search(message, number, kTooSmall))
-    throw Error(fmt::format("[text] task.vocab of at least {} expected: the bytes and characters of the training text "
-                            "need as many ids: got {}",
-                            number.str(1), vocab));
+    throw Error(fmt::format(
+        "[text] task.vocab of at least {} expected: the bytes and characters of the training text "
+        "need as many ids: got {}",
+        number.str(1), vocab));
   if (std::regex_search(message, number, kTooLarge))
-    throw Error(fmt::format("[text] task.vocab of at most {} expected: the training text gives no more pieces: got {}",
-                            number.str(1), vocab));
+    throw Error(fmt::format(
+        "[text] task.vocab of at most {} expected: the training text gives no more pieces: got {}",
+        number.str(1), vocab));
   throw Error("[text] SentencePiece: " + message);
 }
 

@@ -7,8 +7,8 @@
 
 namespace copylab::text {
 
-// $COPYLAB_CACHE, else $XDG_CACHE_HOME/copylab, else ~/.cache/copylab; empty if none of them is set. It may be
-// removed at any time.
+// $COPYLAB_CACHE, else $XDG_CACHE_HOME/copylab, else ~/.cache/copylab; empty if none of them is set. It may
+// be removed at any time.
 std::filesystem::path cache_folder();
 
 // The content that was kept under a name; nothing if there is none or its checksum is wrong.

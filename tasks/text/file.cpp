@@ -3,6 +3,7 @@
 
 #include <lzma.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -23,9 +24,10 @@ std::string read_bytes(const std::filesystem::path& file) {
 }
 
 std::string unpack(std::string bytes, const std::filesystem::path& file) {
-  static const std::string kMagic("\xFD"
-                                  "7zXZ\0",
-                                  6);
+  static const std::string kMagic(
+      "\xFD"
+      "7zXZ\0",
+      6);
   if (bytes.compare(0, kMagic.size(), kMagic) != 0) return bytes;
 
   lzma_stream stream = LZMA_STREAM_INIT;

@@ -3,18 +3,19 @@
 // A sequence is a window of T+1 consecutive tokens of one document: the model reads the first T and is asked
 // for the last T. Drawn for T = 6 at word level, in a document of ten tokens (two windows):
 //
-//   <eos> = Robert Boulter = <eos> | <eos> Robert Boulter is
 //   tokens   <eos>    =       Robert  Boulter  =      <eos>         <eos>   Robert   Boulter  (0)  (0)  (0)
 //   targets  =        Robert  Boulter =        <eos>  <eos>         Robert  Boulter  is        .    .    .
 //                                     ^        ^      ^
 //
-//   ^ = copyable: the target is among the tokens that the model has read    . = no label, after the document's end
+//   ^ = copyable: the target is among the tokens that the model has read    . = no label, after the
+//   document's end
 //
-// The first token of a document is read but never predicted: it has no context. (In WikiText it is the <eos> of
-// the empty line before the title.) Training walks over all windows once an epoch, in an order and with a
-// shift of the window grid that depend on seed and epoch. Validation and test have one fixed grid and one fixed
-// random order, whatever the seed: their first n windows are a fair sample of the split, and rows past their
-// last window have no labels, so that no target counts twice however many sequences an evaluation asks for.
+// The first token of a document is read but never predicted: it has no context. (In WikiText it is the <eos>
+// of the empty line before the title.) Training walks over all windows once an epoch, in an order and with a
+// shift of the window grid that depend on seed and epoch. Validation and test have one fixed grid and one
+// fixed random order, whatever the seed: their first n windows are a fair sample of the split, and rows past
+// their last window have no labels, so that no target counts twice however many sequences an evaluation asks
+// for.
 #include "tasks/text/text.h"
 
 #include <cmath>
@@ -45,8 +46,8 @@ class TextTask : public Task {
       std::vector<int64_t> starts = text_->split(split).starts;
       if (settings.flag("task.cross_documents")) starts = {starts.front(), starts.back()};
       windows_.emplace_back(starts, length_, split == Split::train);
-      expect(windows_.back().size() > 0, "text", "{}: a document of at least two tokens expected in the {} split",
-             name_, name_of(split));
+      expect(windows_.back().size() > 0, "text",
+             "{}: a document of at least two tokens expected in the {} split", name_, name_of(split));
     }
   }
 
@@ -103,11 +104,11 @@ class TextTask : public Task {
     if (split != Split::train) {
       const Random order(0, std::string("text.order.") + name_of(split));
       if (n >= size) return {};
-      return windows.at(permuted(order, n, size), order);
+      return windows.at(text::permuted(order, n, size), order);
     }
     const auto epoch = static_cast<uint64_t>(n / size);
     const Random order(seed, "text.order.train", epoch), shift(seed, "text.shift.train", epoch);
-    return windows.at(permuted(order, n % size, size), shift);
+    return windows.at(text::permuted(order, n % size, size), shift);
   }
 
   int64_t length_;
@@ -154,22 +155,28 @@ std::string TextTask::show(const Batch& batch, int64_t row) const {
 
 std::vector<Field> fields() {
   return {
-      {"task.corpus",
-       std::string("wikitext-2"),
-       "text shipped with the project",
+      {.path = "task.corpus",
+       .fallback = std::string("wikitext-2"),
+       .doc = "text shipped with the project",
        .choices = text::shipped_corpora()},
       {"task.path", std::string(),
        "your own text instead: a file (split 90/5/5), or a folder with train, valid and test files"},
       {"task.test_corpus", std::string(),
        "test on this corpus' test split (a shipped one or a path), with the tokenizer of the training text"},
-      {"task.level", std::string("bpe"), "what a token is", .choices = {"byte", "word", "bpe"}},
-      {"task.vocab", int64_t{0}, "number of token ids V; 0: 256 bytes, all words, or 4096 bpe pieces", 0, 1 << 24},
+      {.path = "task.level",
+       .fallback = std::string("bpe"),
+       .doc = "what a token is",
+       .choices = {"byte", "word", "bpe"}},
+      {"task.vocab", int64_t{0}, "number of token ids V; 0: 256 bytes, all words, or 4096 bpe pieces", 0,
+       1 << 24},
       {"task.length", int64_t{128}, "predicted positions T per sequence", 1, 1 << 20},
       {"task.cross_documents", false, "windows may begin in one document and end in another"},
   };
 }
 
-std::unique_ptr<Task> make(const Settings& settings) { return std::make_unique<TextTask>(settings); }
+std::unique_ptr<Task> make(const Settings& settings) {
+  return std::make_unique<TextTask>(settings);
+}
 
 std::vector<std::vector<std::pair<std::string, Value>>> variants() {
   return {{{"task.corpus", std::string("tinyshakespeare")}, {"task.level", std::string("byte")}},
@@ -179,7 +186,8 @@ std::vector<std::vector<std::pair<std::string, Value>>> variants() {
 
 }  // namespace
 
-const TaskEntry text_task = {"text", "the next byte, word or bpe piece of WikiText-2, novels or your own text", 1,
-                             fields, make, variants};
+const TaskEntry text_task = {
+    "text",  "the next byte, word or bpe piece of WikiText-2, novels or your own text", 1, fields, make,
+    variants};
 
 }  // namespace copylab

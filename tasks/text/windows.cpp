@@ -7,7 +7,9 @@
 
 namespace copylab::text {
 
-Windows::Windows(const std::vector<int64_t>& starts, int64_t length) : length_(length) {
+Windows::Windows(const std::vector<int64_t>& starts, int64_t length, bool shifting)
+    : length_(length), shifting_(shifting) {
+  constexpr int64_t kLong = 64;  // windows: one more costs less than 2 %
   int64_t windows = 0;
   for (size_t d = 0; d + 1 < starts.size(); ++d) {
     const int64_t targets = starts[d + 1] - starts[d] - 1;
@@ -15,20 +17,24 @@ Windows::Windows(const std::vector<int64_t>& starts, int64_t length) : length_(l
     start_.push_back(starts[d]);
     count_.push_back(targets);
     first_window_.push_back(windows);
-    windows += (targets + length - 1) / length;
+    const int64_t needed = (targets + length - 1) / length, spare = needed * length - targets;
+    windows += needed + (shifting && needed >= kLong && 2 * (spare + 1) <= length);
     targets_ += targets;
   }
   first_window_.push_back(windows);
 }
 
-Windows::Window Windows::window(int64_t i, const Random* shift) const {
+Windows::Window Windows::at(int64_t i, const Random& shift) const {
   expect(i >= 0 && i < size(), "text", "a window below {} expected: got {}", size(), i);
   const auto next = std::upper_bound(first_window_.begin(), first_window_.end(), i);
   const auto d = static_cast<size_t>(next - first_window_.begin()) - 1;
   const int64_t windows = first_window_[d + 1] - first_window_[d];
-  // The last window has room for `spare` targets more: the first may be shorter by as many.
-  const int64_t spare = windows * length_ - count_[d];
-  const int64_t shorter = shift ? static_cast<int64_t>(shift->below(d, spare + 1)) : 0;
+  int64_t shorter = 0;  // the first window than T; neither it nor the last one may be empty
+  if (shifting_) {
+    const int64_t spare = windows * length_ - count_[d];
+    const int64_t least = std::max<int64_t>(spare - length_ + 1, 0), most = std::min(spare, length_ - 1);
+    shorter = least + static_cast<int64_t>(shift.below(d, most - least + 1));
+  }
   const int64_t begin = (i - first_window_[d]) * length_ - shorter;
   const int64_t from = std::max<int64_t>(begin, 0), to = std::min(begin + length_, count_[d]);
   return {start_[d] + from, to - from};

@@ -42,10 +42,11 @@ WordTokenizer::WordTokenizer(const std::vector<std::string>& training, int64_t v
     return a.second != b.second ? a.second > b.second : a.first < b.first;
   });
   const int64_t known = static_cast<int64_t>(sorted.size()) + 2;
-  expect(vocab == 0 || (vocab > 2 && vocab <= known), "text",
-         "task.vocab of 3 to {} expected at word level (the training text's words, <unk> and <eos>), or 0 for "
-         "all: got {}",
-         known, vocab);
+  expect(
+      vocab == 0 || (vocab > 2 && vocab <= known), "text",
+      "task.vocab of 3 to {} expected at word level (the training text's words, <unk> and <eos>), or 0 for "
+      "all: got {}",
+      known, vocab);
   words_ = {"<unk>", "<eos>"};
   for (int64_t i = 0; i < (vocab == 0 ? known : vocab) - 2; ++i) words_.emplace_back(sorted[i].first);
   for (size_t id = 0; id < words_.size(); ++id) ids_[words_[id]] = static_cast<int32_t>(id);
