@@ -5,7 +5,7 @@ namespace copylab {
 
 uint64_t fingerprint(const Batch& batch) {
   uint64_t hash = 0xcbf29ce484222325ull;
-  for (const auto* part : {&batch.tokens, &batch.targets, &batch.segment, &batch.slice})
+  for (const auto* part : {&batch.tokens, &batch.targets, &batch.segment, &batch.slice, &batch.bytes})
     for (const int32_t value : *part)
       for (int shift = 0; shift < 32; shift += 8)
         hash = (hash ^ (static_cast<uint32_t>(value) >> shift & 0xff)) * 0x100000001b3ull;

@@ -11,6 +11,7 @@
 #include "experiments/cli/verbs.h"
 #include "experiments/store/provenance.h"
 #include "experiments/train/memory.h"
+#include "tasks/text/cache.h"
 
 namespace copylab {
 namespace {
@@ -28,6 +29,7 @@ int report() {
     table.add({name, text_of(value)});
   table.add({"processors", fmt::format("{}", omp_get_num_procs())});
   table.add({"free memory", fmt::format("{:.1f} GiB", static_cast<double>(available_memory()) / (1 << 30))});
+  table.add({"cache of tokenizers", text::cache_folder().empty() ? "none" : text::cache_folder().string()});
   table.add({"eigen", fmt::format("{}.{}.{}, {}", EIGEN_WORLD_VERSION, EIGEN_MAJOR_VERSION,
                                   EIGEN_MINOR_VERSION, Eigen::SimdInstructionSetsInUse())});
   const char* why = "";

@@ -15,13 +15,13 @@ void export_batches(const Settings& settings, Split split, int64_t first, int64_
   const auto task = find_task(settings.text("task.name")).make(settings);
   const TrainPlan plan = train_plan(settings, *task);
   const auto seed = static_cast<uint64_t>(settings.integer("train.seed"));
-  const double bytes =
-      4.0 * sizeof(int32_t) * static_cast<double>(last - first) * static_cast<double>(plan.tokens_per_step());
+  const double size =
+      5.0 * sizeof(int32_t) * static_cast<double>(last - first) * static_cast<double>(plan.tokens_per_step());
   const auto available = static_cast<double>(available_memory());
-  expect(available == 0 || bytes <= available, "data",
+  expect(available == 0 || size <= available, "data",
          "steps {}:{} need up to {:.4g} GiB, {:.4g} GiB are available: export fewer steps at a time", first,
-         last, bytes / (1 << 30), available / (1 << 30));
-  std::vector<int32_t> tokens, targets, segment, slice;
+         last, size / (1 << 30), available / (1 << 30));
+  std::vector<int32_t> tokens, targets, segment, slice, bytes;
   const auto append = [](std::vector<int32_t>& to, const std::vector<int32_t>& from) {
     to.insert(to.end(), from.begin(), from.end());
   };
@@ -31,6 +31,7 @@ void export_batches(const Settings& settings, Split split, int64_t first, int64_
     append(targets, batch.targets);
     append(segment, batch.segment);
     append(slice, batch.slice);
+    append(bytes, batch.bytes);
   }
   h5::write_file(out, [&](h5::File& file) {
     const h5::Extent shape{last - first, plan.sequences_per_step(), plan.length};
@@ -38,8 +39,11 @@ void export_batches(const Settings& settings, Split split, int64_t first, int64_
     std::vector<int64_t> steps;
     for (int64_t step = first; step < last; ++step) steps.push_back(step);
     file.write<int64_t>("step", steps);
-    for (const auto& [name, values] :
-         {std::pair{"tokens", &tokens}, {"targets", &targets}, {"segment", &segment}, {"slice", &slice}}) {
+    for (const auto& [name, values] : {std::pair{"tokens", &tokens},
+                                       {"targets", &targets},
+                                       {"segment", &segment},
+                                       {"slice", &slice},
+                                       {"bytes", &bytes}}) {
       if (values->empty()) continue;
       file.write<int32_t>(name, *values, shape, dims);
       file.attach_scale(name, 0, "step");

@@ -205,7 +205,18 @@ namespace {
 // SpamLang with one fault of choice, to see the self-check go red.
 struct Faulty : Task {
   std::unique_ptr<Task> good = spamlang(64, 16, 4);
-  enum class Fault { none, solver, ceiling, impure, shared_stream, one_batch, range, drift } fault;
+  enum class Fault {
+    none,
+    solver,
+    ceiling,
+    impure,
+    shared_stream,
+    one_batch,
+    range,
+    drift,
+    no_ceiling,
+    text
+  } fault;
   mutable int calls = 0;
 
   explicit Faulty(Fault f) : fault(f) {}
@@ -228,7 +239,11 @@ struct Faulty : Task {
       for (size_t i = 0; i < answers.size(); ++i) answers[i] = answers[i] < 0 ? -1 : b.targets[i];
     return answers;
   }
-  double ceiling() const override { return good->ceiling() - (fault == Fault::ceiling ? 0.01 : 0.0); }
+  double ceiling() const override {
+    return fault == Fault::no_ceiling ? std::nan("")
+                                      : good->ceiling() - (fault == Fault::ceiling ? 0.01 : 0.0);
+  }
+  bool generated() const override { return fault != Fault::text; }
   double chance() const override { return good->chance(); }
   std::vector<std::string> slices() const override { return good->slices(); }
   std::string show(const Batch& b, int64_t row) const override { return good->show(b, row); }
@@ -252,4 +267,6 @@ TEST_CASE("check tasks passes every registered task and names each fault", "[che
   CHECK(violation(Fault::one_batch) == "batch ignores index or seed");
   CHECK(violation(Fault::range) == "target out of range");
   CHECK(violation(Fault::drift) == "train and test labels differ in distribution");
+  CHECK(violation(Fault::no_ceiling) == "the ceiling is no accuracy");
+  CHECK(violation(Fault::text) == "a text has no solver and no ceiling");
 }
