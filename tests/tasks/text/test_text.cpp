@@ -210,8 +210,10 @@ TEST_CASE("golden hashes of text that is not SentencePiece's", "[text]") {
   };
   // A changed hash means changed data: raise the task's version.
   const Golden golden[] = {
-      {"wikitext-2", "word", Split::train, 1, 0xff282935abc344cc},      {"wikitext-2", "word", Split::test, 1, 0xc873322357248c33},
-      {"tinyshakespeare", "byte", Split::train, 1, 0x7a1fd9f288a740d7}, {"tinyshakespeare", "byte", Split::train, 2, 0xfdb0af85dbc453a3},
+      {"wikitext-2", "word", Split::train, 1, 0xff282935abc344cc},
+      {"wikitext-2", "word", Split::test, 1, 0xc873322357248c33},
+      {"tinyshakespeare", "byte", Split::train, 1, 0x7a1fd9f288a740d7},
+      {"tinyshakespeare", "byte", Split::train, 2, 0xfdb0af85dbc453a3},
       {"novels", "byte", Split::valid, 1, 0x7d1f40f0a7fcc2f0},
   };
   for (const Golden& g : golden) {
