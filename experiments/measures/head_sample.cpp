@@ -8,15 +8,14 @@
 #include "core/error.h"
 
 namespace copylab {
-namespace {
 
-const Tensor* parameter(const nn::Model& model, const std::string& name) {
+const Tensor* find_parameter(const nn::Model& model, const std::string& name) {
   for (const auto& entry : model.parameters().entries())
     if (entry.name == name) return &entry.tensor;
   return nullptr;
 }
 
-Matrix to_matrix(const Backend& backend, const Tensor& t) {
+Matrix host_matrix(const Backend& backend, const Tensor& t) {
   Matrix m(t.dim(0), t.dim(1));
   dispatch_float(t.dtype(), "measure", [&](auto tag) {
     using T = decltype(tag);
@@ -26,29 +25,31 @@ Matrix to_matrix(const Backend& backend, const Tensor& t) {
   return m;
 }
 
-}  // namespace
+Matrix output_matrix(const MeasureInput& in, const nn::Model& model) {
+  // A gate adds rows beyond the vocabulary: they are no part of the softmax.
+  const Tensor* weight = find_parameter(model, "lm_head.weight");
+  const Tensor* down = find_parameter(model, "lm_head.down.weight");
+  if (!weight) weight = find_parameter(model, "embed.weight");
+  expect(weight != nullptr, "measure", "a model with lm_head.weight or embed.weight expected");
+  Matrix w = host_matrix(in.backend, *weight).topRows(in.task.vocab());
+  if (down) w = w * host_matrix(in.backend, *down);
+  return w;
+}
 
 HeadSample sample_head(const MeasureInput& in, const nn::Model& model, int64_t positions) {
-  constexpr int64_t kRows = 16;  // sequences per forward pass
+  // Sequences per forward pass, fewer of long ones: activations of a large model are large.
+  const int64_t rows = std::clamp<int64_t>(2048 / in.task.length(), 1, 16);
   HeadSample sample;
-
-  // A gate adds rows beyond the vocabulary: they are no part of the softmax.
-  const Tensor* weight = parameter(model, "lm_head.weight");
-  const Tensor* down = parameter(model, "lm_head.down.weight");
-  if (!weight) weight = parameter(model, "embed.weight");
-  expect(weight != nullptr, "measure", "a model with lm_head.weight or embed.weight expected");
-  sample.w = to_matrix(in.backend, *weight).topRows(in.task.vocab());
-  if (down) sample.w = sample.w * to_matrix(in.backend, *down);
-
+  sample.w = output_matrix(in, model);
   sample.h.resize(positions, sample.w.cols());
   Tape tape(in.backend);
   for (int64_t index = 0; static_cast<int64_t>(sample.targets.size()) < positions; ++index) {
-    const Batch batch = in.task.batch(Split::test, in.seed, index, kRows);
+    const Batch batch = in.task.batch(Split::test, in.seed, index, rows);
     tape.begin({.record = false, .training = false});
     const Shape shape = {batch.rows, batch.length};
     const Tensor segment = batch.segment.empty() ? Tensor() : tape.constant(batch.segment, shape);
-    const Matrix h = to_matrix(in.backend, model.hidden(tape, tape.constant(batch.tokens, shape), segment)
-                                               .reshape({batch.rows * batch.length, sample.w.cols()}));
+    const Matrix h = host_matrix(in.backend, model.hidden(tape, tape.constant(batch.tokens, shape), segment)
+                                                 .reshape({batch.rows * batch.length, sample.w.cols()}));
     const size_t before = sample.targets.size();
     for (int64_t i = 0; i < h.rows(); ++i) {
       if (batch.targets[i] < 0 || static_cast<int64_t>(sample.targets.size()) == positions) continue;

@@ -21,6 +21,15 @@ struct HeadSample {
   std::vector<int32_t> targets;  // (N), in 0..V-1
 };
 
+// A weight or activation (rows, columns) as float64 on the host.
+Matrix host_matrix(const Backend& backend, const Tensor& t);
+
+// The parameter of that name, or null.
+const Tensor* find_parameter(const nn::Model& model, const std::string& name);
+
+// W (V, D) of HeadSample.
+Matrix output_matrix(const MeasureInput& in, const nn::Model& model);
+
 // The first `positions` labelled positions of the test split. Throws Error if the task has no labels.
 HeadSample sample_head(const MeasureInput& in, const nn::Model& model, int64_t positions);
 

@@ -1,0 +1,27 @@
+// Rank statistics and log-spaced bins that measures share.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace copylab {
+
+// Area under the ROC curve: the probability that a positive's score exceeds a negative's, ties counted half
+// (Mann-Whitney). NaN without a positive or without a negative.
+double auc(const std::vector<double>& scores, const std::vector<bool>& positive);
+
+// True-positive rate of "score >= threshold" where its false-positive rate is i/(points-1), i = 0..points-1,
+// interpolated linearly (so that ties are a straight line, in agreement with auc). NaN like auc.
+std::vector<double> roc_curve(const std::vector<double>& scores, const std::vector<bool>& positive,
+                              int64_t points);
+
+// Spearman's rank correlation of the pairs in which both are finite; ties get their mean rank. NaN with fewer
+// than two such pairs or without variation.
+double spearman(const std::vector<double>& x, const std::vector<double>& y);
+
+// Upper ends of half-octave bins 1, 2, 3, 4, 6, 8, 12, 16, … that cover 1..largest; the last is `largest`.
+std::vector<int64_t> half_octaves(int64_t largest);
+// The bin of x: the first whose upper end is not below x.
+int64_t bin_of(const std::vector<int64_t>& upper_ends, int64_t x);
+
+}  // namespace copylab
