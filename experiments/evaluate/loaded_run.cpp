@@ -4,6 +4,7 @@
 #include "experiments/config/resolve.h"
 #include "experiments/store/checkpoint.h"
 #include "experiments/store/run_folder.h"
+#include "experiments/train/train_plan.h"
 
 namespace copylab {
 
@@ -21,13 +22,18 @@ std::unique_ptr<nn::Model> make_model(const Settings& settings, const Task& task
 
 LoadedRun load_run(const std::filesystem::path& path) {
   const RunFolder folder{path};
-  expect(std::filesystem::exists(folder.checkpoint()), "run", "{}: has no checkpoint.h5 yet", path.string());
   LoadedRun run;
   run.folder = path;
   run.settings = load_settings(folder.config());
   const std::string id = run_id(run.settings);
   const Backend& backend = backend_of(run.settings);
   run.task = find_task(run.settings.text("task.name")).make(run.settings);
+  if (train_plan(run.settings, *run.task).steps == 0) {
+    run.model = initial_model(run.settings, *run.task, backend, path, {});
+    expect(run.model != nullptr, "run", "{}: its weights are those of another run", path.string());
+    return run;
+  }
+  expect(std::filesystem::exists(folder.checkpoint()), "run", "{}: has no checkpoint.h5 yet", path.string());
   run.model = make_model(run.settings, *run.task, backend);
   run.model->allocate();
   run.step = load_checkpoint(folder.checkpoint(), id, run.model->parameters(), nullptr).step;

@@ -17,11 +17,11 @@ struct LoadedRun {
   std::filesystem::path folder;
   Settings settings;
   std::unique_ptr<Task> task;
-  std::unique_ptr<nn::Model> model;  // weights of checkpoint.h5
+  std::unique_ptr<nn::Model> model;  // weights of checkpoint.h5; of a run without updates, the initial ones
   int64_t step = 0;                  // of the checkpoint
 };
 
-// Throws Error for a run without a checkpoint.
+// Throws Error for a run without a checkpoint, unless it ends at step 0 and so needs none.
 LoadedRun load_run(const std::filesystem::path& folder);
 
 std::unique_ptr<nn::Model> make_model(const Settings& settings, const Task& task, const Backend& backend);

@@ -38,7 +38,9 @@ TEST_CASE("Every arm of every shipped experiment trains", "[every]") {
       for (const Cell& cell : expansion.first()) {
         if (!seen.insert(cell.arm).second) continue;
         DYNAMIC_SECTION(file.path().stem().string() << " " << preset << " " << cell.arm) {
-          for (const Stage& stage : cell.stages) train_two_updates(stage.settings);
+          // Cells without updates measure initial weights, some of models too large to train in a test.
+          for (const Stage& stage : cell.stages)
+            if (stage.settings.integer("train.steps") > 0) train_two_updates(stage.settings);
         }
       }
     }

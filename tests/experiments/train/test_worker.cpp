@@ -245,3 +245,20 @@ TEST_CASE("Eval: losses per position of a user's tokens", "[worker]") {
   REQUIRE_THROWS_WITH(eval_tokens(run, folder / "bad.h5", folder / "x.h5"),
                       Catch::Matchers::Contains("tokens holds 64, outside of the vocabulary of 64"));
 }
+
+TEST_CASE("Worker: a run of no updates measures the initial weights", "[worker]") {
+  testing::TemporaryFolder folder;
+  const fs::path run = new_run(folder, "run", {"train.steps=0", "run.measures=head_gradient"});
+  const Ended ended = work(run);
+  CAPTURE(ended.error);
+  REQUIRE(ended.exit_code == 0);
+  REQUIRE(run_state(run) == RunState::done);
+  REQUIRE_FALSE(fs::exists(run / "checkpoint.h5"));
+  REQUIRE(read_metrics(run / "metrics.h5").train.empty());
+  // The model is the same as one that trains starts from.
+  const fs::path trained = new_run(folder, "trained", {"train.steps=2", "run.measures=head_gradient"});
+  REQUIRE(work(trained).exit_code == 0);
+  REQUIRE(*read_metric(run, "head_gradient/r") == *read_metric(trained, "head_gradient/initial_r"));
+  REQUIRE(*read_metric(run, "head_gradient/r") != *read_metric(trained, "head_gradient/r"));
+  REQUIRE(load_run(run).step == 0);
+}
