@@ -132,7 +132,7 @@ void CopyBehaviour::report(MeasureOutput& out) const {
   for (const double x : copyable_at_) copyable += x;
   out.scalar("copyable", copyable / labels_, "share of targets among the tokens that the position may copy");
   out.array("copyable_by_position", ratio(copyable_at_, count_), {bins}, {"position"},
-            "share of copyable targets; the coordinate is the most tokens read in the bin");
+            "share of copyable targets; the coordinate is the most tokens read in the bin; NaN: no labels");
 
   // C41 beyond what slices of a task say: the longest run of tokens up to the target that occurred before.
   const int modes = pointer_ ? kModes : 1;
@@ -158,15 +158,16 @@ void CopyBehaviour::report(MeasureOutput& out) const {
   out.scalar("pointer_right",
              share(static_cast<double>(std::count(right_.begin(), right_.end(), true)), labels_),
              "share of targets that are the pointer's favourite token");
-  out.scalar("gate_auc", auc(gate_, right_), "area under the ROC curve of alpha for: the pointer is right");
-  out.scalar("use_auc", auc(use_, right_), "likewise of alpha (1 - a_sink)");
+  out.scalar("gate_auc", auc(gate_, right_),
+             "area under the ROC curve of alpha for: the pointer is right; NaN: always or never");
+  out.scalar("use_auc", auc(use_, right_), "likewise of alpha (1 - a_sink); NaN likewise");
   std::vector<double> rate(kRocPoints), roc = roc_curve(gate_, right_, kRocPoints);
   for (int64_t i = 0; i < kRocPoints; ++i) rate[i] = static_cast<double>(i) / (kRocPoints - 1);
   const std::vector<double> use_roc = roc_curve(use_, right_, kRocPoints);
   roc.insert(roc.end(), use_roc.begin(), use_roc.end());
   if (sink_known_) {
     out.scalar("sink_auc", auc(sink_, new_),
-               "area under the ROC curve of a_sink for: the target is not copyable");
+               "area under the ROC curve of a_sink for: the target is not copyable; NaN: all or none are");
     const std::vector<double> sink_roc = roc_curve(sink_, new_, kRocPoints);
     roc.insert(roc.end(), sink_roc.begin(), sink_roc.end());
   }
@@ -174,7 +175,7 @@ void CopyBehaviour::report(MeasureOutput& out) const {
   out.label("score", sink_known_ ? std::vector<std::string>{"gate", "use", "sink"}
                                  : std::vector<std::string>{"gate", "use"});
   out.array("roc", roc, {sink_known_ ? 3 : 2, kRocPoints}, {"score", "false_positive_rate"},
-            "true-positive rate behind gate_auc, use_auc, sink_auc");
+            "true-positive rate behind gate_auc, use_auc, sink_auc; NaN likewise");
 
   // C39.
   const auto shares = [](const double* sums, double whole) {
@@ -189,13 +190,15 @@ void CopyBehaviour::report(MeasureOutput& out) const {
   out.array("source_chance", chance, {kSources}, {"source"},
             "likewise, each position's copy mass spread evenly over those it may use");
   out.array("source_shuffled", shuffled, {kSources}, {"source"},
-            "likewise, spread by the weights of another sequence at the same position");
+            "likewise, spread by the weights of another sequence at the same position; NaN: no mass");
   for (int s = 0; s < kSources; ++s) {
     std::string name = kSourceNames[s];
     std::replace(name.begin(), name.end(), '+', '_');
-    out.scalar(name + "_share", mass[s], "share of the copy mass on such positions, see source");
-    out.scalar(name + "_factor", share(mass[s], chance[s]), "over an even spread");
-    out.scalar(name + "_factor_shuffled", share(mass[s], shuffled[s]), "over another sequence's weights");
+    out.scalar(name + "_share", mass[s],
+               "share of the copy mass on such positions, see source; NaN: no mass");
+    out.scalar(name + "_factor", share(mass[s], chance[s]), "over an even spread; NaN: no such positions");
+    out.scalar(name + "_factor_shuffled", share(mass[s], shuffled[s]),
+               "over another sequence's weights; NaN likewise");
   }
 
   // C40.
@@ -209,13 +212,14 @@ void CopyBehaviour::report(MeasureOutput& out) const {
                                const std::vector<double>& weights, const std::string& doc) {
     const std::vector<double> mean = ratio(sums, weights);
     out.array(name + "_by_position", mean, {bins}, {"position"}, doc);
-    out.scalar(name + "_spearman", spearman(positions, mean), "rank correlation with position, over bins");
+    out.scalar(name + "_spearman", spearman(positions, mean),
+               "rank correlation with position, over bins; NaN: no variation");
   };
-  by_position("gate", gate_at_, count_, "mean alpha");
-  by_position("use", use_at_, count_, "mean alpha (1 - a_sink)");
+  by_position("gate", gate_at_, count_, "mean alpha; NaN: no labels");
+  by_position("use", use_at_, count_, "mean alpha (1 - a_sink); NaN: no labels");
   if (sink_known_) {
-    by_position("sink", sink_at_, count_, "mean a_sink");
-    by_position("gated_sink", gate_sink_at_, gate_at_, "mean a_sink weighted by alpha");
+    by_position("sink", sink_at_, count_, "mean a_sink; NaN: no labels");
+    by_position("gated_sink", gate_sink_at_, gate_at_, "mean a_sink weighted by alpha; NaN: no labels");
   }
 
   // C18.

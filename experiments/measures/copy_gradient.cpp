@@ -324,7 +324,7 @@ void CopyGradient::report_scalars(const std::string& name, const Path& path, Mea
     out.scalar(prefix + "_early", early, "kept share, largest among positions below D/2");
     out.scalar(prefix + "_last", rounded.back(), "kept share at the last position");
     out.scalar(prefix + "_spearman", spearman(at, rounded),
-               "rank correlation of the kept share with position");
+               "rank correlation of the kept share with position; NaN: no variation");
     out.scalar(prefix + "_over_random", (sum - random) / count,
                "kept share less that of a Gaussian matrix of the same shape, mean over the positions");
   }
