@@ -28,9 +28,13 @@ struct HeadInput {
 //   no_copy     the LM head alone, renormalised over the vocabulary
 //   force_copy  the pointer alone, renormalised over the positions (no gate, no sink); the loss is infinite
 //               where the target is nowhere in the context
-// A head without a pointer leaves the outputs marked "pointer" undefined.
+// A head without a pointer leaves the outputs marked "pointer" undefined. With one, whatever the head,
+//   p(v) = P~(v)·(1 - gate·(1 - sink)) + gate·pi(v),
+// P~ the LM head over the vocabulary, pi(v) the pointer's mass on positions with token v (all of it sums to
+// 1 - sink). gate·(1 - sink) is the share that is copied. A pointer without a gate of its own has gate 1.
 struct HeadOutput {
   Tensor nll;          // (M) natural -log p(target), differentiable
+  Tensor aux;          // (M) auxiliary loss, differentiable, or undefined: training minimises nll + aux
   Tensor lm_nll;       // (M) no_copy
   Tensor copy_nll;     // (M) force_copy (pointer)
   Tensor gate;         // (M) alpha, the share offered to the pointer (pointer)
@@ -40,6 +44,9 @@ struct HeadOutput {
   Tensor lm_argmax;    // (M) int32 likewise, no_copy
   Tensor copy_argmax;  // (M) int32 likewise, force_copy (pointer); -1 where there is no position to point at
 };
+
+// nll + aux (M): what training minimises. Losses that are reported are nll alone.
+Tensor training_loss(Tape& tape, const HeadOutput& out);
 
 class Head {
  public:

@@ -23,7 +23,7 @@ double loss_of(const nn::Model& model, const Batch& batch, bool gradient) {
   options.seed = 5;  // one dropout mask for all evaluations
   tape.begin(options);
   const nn::HeadOutput out = model.forward(tape, head_input(tape, batch));
-  const Tensor loss = ops::mean(tape, out.nll);
+  const Tensor loss = ops::mean(tape, nn::training_loss(tape, out));
   if (gradient) tape.backward(loss);
   return to_host<double>(tape.backend(), loss)[0];
 }
@@ -87,6 +87,7 @@ std::vector<std::vector<std::string>> head_variants() {
         variants.push_back({kind, field.path + "=" + value});
         // A factorised output matrix cannot be the embedding.
         if (field.path == "head.rank") variants.back().push_back("model.tied=false");
+        if (field.path == "head.lm_aux_over") variants.back().push_back("head.lm_aux=0.1");
       }
     }
   }

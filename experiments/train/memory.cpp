@@ -22,7 +22,10 @@ Counts count_activations(const Settings& settings) {
   // and after rotation, and v (3 KV); gate, up and their product (3 F).
   const double block = 9 * dim + 3 * kv + 3 * ffn;
   double head = 0;
-  const bool pointer = settings.text("head.kind") != "vanilla";
+  const std::string& kind = settings.text("head.kind");
+  const bool pointer = kind == "copy_paste" || kind == "pointer_sentinel";
+  if (kind == "mixture_of_softmaxes")  // states of all softmaxes, before and after tanh
+    head = 2 * dim * static_cast<double>(settings.integer("head.components"));
   if (pointer) {  // q and k, each projected and normalised, q also scaled
     const double width = settings.has("head.dim") && settings.integer("head.dim") > 0
                              ? static_cast<double>(settings.integer("head.dim"))

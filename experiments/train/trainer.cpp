@@ -58,7 +58,7 @@ double Trainer::accumulate_gradient(const std::vector<Batch>& batches, bool chec
     options.step = static_cast<uint64_t>(step_ * plan_.accumulate) + i;
     tape_.begin(options);
     const nn::HeadOutput out = model_.forward(tape_, head_input(tape_, batches[i]));
-    const Tensor sum = ops::weighted_sum(tape_, out.nll);
+    const Tensor sum = ops::weighted_sum(tape_, nn::training_loss(tape_, out));
     dispatch_float(out.nll.dtype(), "train", [&](auto tag) {
       using T = decltype(tag);
       for (T nll : to_host<T>(tape_.backend(), out.nll)) loss += static_cast<double>(nll);

@@ -19,10 +19,10 @@ class Trainer {
     double lr;
     double grad_norm;  // before clipping
   };
-  // The next update: batches accumulate·step … of the training split, gradient of the mean loss over all of
-  // their labels, clipping by the global norm, optimizer. NaN or Inf in loss or gradient throws
-  // NonFiniteError that names the step and the op it came from, and leaves weights and optimizer as they
-  // were.
+  // The next update: batches accumulate·step … of the training split, gradient of the mean loss (with the
+  // head's auxiliary loss, if it has one) over all of their labels, clipping by the global norm, optimizer.
+  // NaN or Inf in loss or gradient throws NonFiniteError that names the step and the op it came from, and
+  // leaves weights and optimizer as they were.
   Update update();
 
   int64_t step() const { return step_; }  // updates done

@@ -75,7 +75,7 @@ class Training {
     nn::HeadInput in;
     in.tokens = tape_.constant(symbols, shape_);
     in.targets = tape_.constant(symbols, shape_);
-    const Tensor loss = ops::mean(tape_, model_.forward(tape_, in).nll);
+    const Tensor loss = ops::mean(tape_, nn::training_loss(tape_, model_.forward(tape_, in)));
     tape_.backward(loss);
     optimizer_->step(1e-3, optim::clip_scale(optim::gradient_norm(model_.parameters()), 1.0));
     return loss.data<float>()[0];

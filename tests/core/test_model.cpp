@@ -1,8 +1,11 @@
 // Model: parameter counts, and heads whose probabilities over the whole vocabulary are taken one by one.
 #include "core/nn/model.h"
 
+#include <algorithm>
 #include <cmath>
+#include <set>
 
+#include "core/nn/heads/heads.h"
 #include "tests/catch.h"
 
 using namespace copylab;
@@ -102,6 +105,26 @@ TEST_CASE("the copy head adds two D x D matrices, a row, a sink and a gain", "[m
   }
 }
 
+TEST_CASE("the pointer sentinel adds W, b and the sentinel, a mixture of softmaxes K (D + 1) rows",
+          "[model]") {
+  const auto count = [](const std::string& head, std::map<std::string, Value> changes) {
+    changes["model.preset"] = std::string("micro");
+    return nn::Model(cpu_backend(), DType::f32, settings_for(head, changes), 1000, 64).parameters().count();
+  };
+  const int64_t plain = count("vanilla", {}), d = 128;
+  CHECK(count("pointer_sentinel", {}) - plain == d * d + 2 * d);
+  CHECK(count("pointer_sentinel", {{"head.projection", std::string("none")}}) - plain == d);
+  CHECK(count("mixture_of_softmaxes", {{"head.components", int64_t{5}}}) - plain == 5 * (d * d + d));
+}
+
+TEST_CASE("a pointer sees (T + 1)/2 keys on average, or those of its window", "[model][heads]") {
+  for (const int64_t window : {0, 1, 3, 7, 9}) {
+    double keys = 0;
+    for (int64_t t = 0; t < 7; ++t) keys += static_cast<double>(window ? std::min(window, t + 1) : t + 1) / 7;
+    CHECK(nn::mean_keys(7, window) == Approx(keys).epsilon(1e-14));
+  }
+}
+
 TEST_CASE("cache of the copy head follows the formula of papers §2.2", "[model]") {
   // 24 layers of full multi-head attention at T = 16 w: full against sliding with copy keys is 12.0.
   const std::map<std::string, Value> wide = {
@@ -156,6 +179,16 @@ TEST_CASE("probabilities over the vocabulary: sum, argmax and modes", "[model][h
       {"G", "copy_paste", {{"head.gate", sigmoid}}, true},
       {"F and G", "copy_paste", {{"head.gate", sigmoid}, {"head.sink", std::string("off")}}, true},
       {"I", "copy_paste", {{"head.gate_floor", 0.3}}, true},
+      {"MoS", "mixture_of_softmaxes", {}, true},
+      {"MoS untied", "mixture_of_softmaxes", {{"model.tied", false}}, true},
+      {"MoS rank 3", "mixture_of_softmaxes", {{"model.tied", false}, {"head.rank", int64_t{3}}}, true},
+      {"MoS of one", "mixture_of_softmaxes", {{"head.components", int64_t{1}}}, true},
+      {"H", "pointer_sentinel", {}, true},
+      {"H untied", "pointer_sentinel", {{"model.tied", false}}, true},
+      {"H window", "pointer_sentinel", {{"head.window", int64_t{2}}}, true},
+      {"H without projection", "pointer_sentinel", {{"head.projection", std::string("none")}}, true},
+      {"H scaled", "pointer_sentinel", {{"head.scale", std::string("sqrt")}}, true},
+      {"H large sentinel", "pointer_sentinel", {{"head.sentinel_std", 3.0}}, true},
       {"hybrid backbone",
        "copy_paste",
        {{"model.backbone", std::string("hybrid")}, {"model.window", int64_t{2}}},
@@ -167,18 +200,23 @@ TEST_CASE("probabilities over the vocabulary: sum, argmax and modes", "[model][h
       const size_t n = kTokens.size();
       std::vector<double> sum(n, 0), lm_sum(n, 0), copy_sum(n, 0), top(n, -1), lm_top(n, -1), copy_top(n, 0);
       std::vector<int32_t> best(n), lm_best(n), copy_best(n, -1);
+      std::vector<std::vector<double>> natural_p(kVocab, std::vector<double>(n)), lm_p = natural_p,
+                                                                                  copy_p = natural_p;
       Answers a;
       for (int32_t v = 0; v < kVocab; ++v) {
         a = ask(*model, everywhere(v));
         REQUIRE(a.nll.size() == n);
         for (size_t i = 0; i < n; ++i) {
           const double p = std::exp(-a.nll[i]), lm = std::exp(-a.lm_nll[i]);
+          natural_p[v][i] = p;
+          lm_p[v][i] = lm;
           sum[i] += p;
           lm_sum[i] += lm;
           if (p > top[i]) top[i] = p, best[i] = v;
           if (lm > lm_top[i]) lm_top[i] = lm, lm_best[i] = v;
           if (a.copy_nll.empty()) continue;
           const double copy = std::exp(-a.copy_nll[i]);
+          copy_p[v][i] = copy;
           copy_sum[i] += copy;
           if (copy > copy_top[i]) copy_top[i] = copy, copy_best[i] = v;
         }
@@ -192,6 +230,11 @@ TEST_CASE("probabilities over the vocabulary: sum, argmax and modes", "[model][h
         CHECK(a.lm_argmax[i] == lm_best[i]);
         if (a.copy_nll.empty()) continue;
         CHECK(a.copy_argmax[i] == copy_best[i]);
+        for (int32_t v = 0; v < kVocab; ++v) {  // the form of HeadOutput
+          const double copied = a.gate[i] * (1.0 - a.sink[i]);
+          const double p = lm_p[v][i] * (1.0 - copied - lost) + copied * copy_p[v][i];
+          CHECK(natural_p[v][i] == Approx(p).epsilon(1e-10));
+        }
         CHECK(copy_sum[i] == Approx(copy_best[i] < 0 ? 0.0 : 1.0).epsilon(1e-10));
       }
       if (!c.proper) CHECK(sum[1] < 1.0 - 1e-6);
@@ -200,7 +243,7 @@ TEST_CASE("probabilities over the vocabulary: sum, argmax and modes", "[model][h
 }
 
 TEST_CASE("unlabelled positions are left out, in order", "[model][heads]") {
-  for (const char* head : {"vanilla", "copy_paste"}) {
+  for (const char* head : {"vanilla", "copy_paste", "pointer_sentinel", "mixture_of_softmaxes"}) {
     const auto model = make(head, {});
     std::vector<int32_t> targets = {1, -1, 2, -1, -1, 5, 5, -1, 0, 6};
     const Answers some = ask(*model, targets);
@@ -213,6 +256,72 @@ TEST_CASE("unlabelled positions are left out, in order", "[model][heads]") {
     REQUIRE(some.nll.size() == expected.size());
     for (size_t i = 0; i < expected.size(); ++i) CHECK(some.nll[i] == Approx(expected[i]).epsilon(1e-12));
   }
+}
+
+TEST_CASE("the most probable token of a mixture of softmaxes is that of the dense mixture",
+          "[model][heads]") {
+  // Of 64 components, 640 softmaxes of 4000 tokens are searched in several tiles.
+  constexpr int64_t vocab = 4000, dim = 8, n = kBatch * kLength;
+  int beyond_the_components = 0;
+  for (const int64_t k : {2, 3, 4, 64}) {
+    std::map<std::string, Value> changes = kTiny;
+    changes["head.components"] = k;
+    nn::Model model(cpu_backend(), DType::f64, settings_for("mixture_of_softmaxes", changes), vocab, kLength);
+    model.initialise(7);
+    // Flat softmaxes: the best token of their mean is then often the favourite of none.
+    const Tensor& embedding = model.parameters().find("embed.weight").tensor;
+    for (int64_t i = 0; i < embedding.size(); ++i) embedding.data<double>()[i] *= 0.2;
+    Tape tape(cpu_backend());
+    tape.begin({.record = false, .training = false});
+    nn::HeadInput in;
+    in.tokens = tape.constant(kTokens, {kBatch, kLength});
+    in.targets = tape.constant(kTokens, {kBatch, kLength});
+    in.want_argmax = true;
+    const nn::HeadOutput out = model.forward(tape, in);
+    const double* h = model.hidden(tape, in.tokens, {}).data<double>();
+    const double* w = embedding.data<double>();
+    const double* prior = model.parameters().find("mixture_head.prior.weight").tensor.data<double>();
+    const double* latent = model.parameters().find("mixture_head.latent.weight").tensor.data<double>();
+    const auto dot = [](const double* a, const double* b) {
+      double sum = 0;
+      for (int64_t d = 0; d < dim; ++d) sum += a[d] * b[d];
+      return sum;
+    };
+    for (int64_t i = 0; i < n; ++i) {
+      const double* x = h + i * dim;
+      std::vector<double> p(vocab, 0.0);
+      double normaliser = 0;
+      std::set<int32_t> favourites;
+      for (int64_t c = 0; c < k; ++c) {
+        double state[dim];
+        for (int64_t d = 0; d < dim; ++d) state[d] = std::tanh(dot(latent + (c * dim + d) * dim, x));
+        const double weight = std::exp(dot(prior + c * dim, x));
+        normaliser += weight;
+        std::vector<double> e(vocab);
+        double sum = 0;
+        for (int64_t v = 0; v < vocab; ++v) sum += e[v] = std::exp(dot(w + v * dim, state));
+        for (int64_t v = 0; v < vocab; ++v) p[v] += weight * e[v] / sum;
+        favourites.insert(static_cast<int32_t>(std::max_element(e.begin(), e.end()) - e.begin()));
+      }
+      const auto best = static_cast<int32_t>(std::max_element(p.begin(), p.end()) - p.begin());
+      CHECK(out.argmax.data<int32_t>()[i] == best);
+      CHECK(out.nll.data<double>()[i] == Approx(-std::log(p[kTokens[i]] / normaliser)).epsilon(1e-12));
+      beyond_the_components += favourites.count(best) == 0;
+    }
+  }
+  INFO("positions whose most probable token is no component's favourite");
+  CHECK(beyond_the_components > 0);
+}
+
+TEST_CASE("heads refuse auxiliary losses that they cannot have", "[model][heads]") {
+  const auto build = [](const std::map<std::string, Value>& changes) {
+    nn::Model(cpu_backend(), DType::f32, settings_for("copy_paste", changes), 10, 8);
+  };
+  CHECK_THROWS_WITH(build({{"head.pointer_aux", 0.5}, {"head.sink", std::string("off")}}),
+                    "[head] head.pointer_aux = 0.5 needs a sink");
+  CHECK_THROWS_WITH(
+      build({{"head.lm_aux_over", std::string("extended")}, {"head.gate", std::string("sigmoid")}}),
+      "[head] head.lm_aux_over = extended needs head.gate = slot");
 }
 
 TEST_CASE("a target outside of the vocabulary is an error that names it", "[model]") {

@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 """Writes the golden values of tests/golden/: inputs, outputs and gradients by PyTorch autograd in float64.
 
-    make_golden.py            writes ops.h5, model.h5 and training.h5
-    make_golden.py --check    recomputes them and compares with the files, exit code 1 if a value differs
+    make_golden.py [FILE.h5 …]    writes the files of FILES, all or those named
+    make_golden.py --check        recomputes them and compares with the files, exit code 1 if a value differs
 
 A case of ops.h5 is a group whose attributes are the op's numbers. Its datasets: `in.NAME` inputs (float ones exactly
 representable in float32, so that both precisions see the same numbers), `out.NAME` outputs, `upstream.NAME` the
@@ -407,7 +407,7 @@ def start_values(config, name, std=0.5):
     values = {}
     for key, shape in torch_model.parameter_shapes(config).items():
         d = Draw(f"{name}/{key}")
-        near_one = not torch_model.decays(key) and not key.endswith((".sink", ".bias"))
+        near_one = not torch_model.decays(key) and not key.endswith((".sink", ".sentinel", ".bias"))
         values[key] = d.normal(*shape, std=0.2, mean=1.0) if near_one else d.normal(*shape, std=std)
     return values
 
@@ -422,6 +422,14 @@ def settings(config):
         paths["head.dim"] = config.copy_dim
         for k in ("gate", "sink", "copy_self", "key_token", "qk_norm", "gate_floor", "detach"):
             paths[f"head.{k}"] = getattr(config, k)
+        paths.update({f"head.{k}": getattr(config, k) for k in ("lm_aux", "lm_aux_over", "pointer_aux")
+                      if getattr(config, k) != getattr(torch_model.Config, k)})
+    if config.head == "pointer_sentinel":
+        paths["head.window"] = config.head_window
+        for k in ("projection", "scale", "auxiliary"):
+            paths[f"head.{k}"] = getattr(config, k)
+    if config.head == "mixture_of_softmaxes":
+        paths["head.components"] = config.components
     return [f"{k}={str(v).lower()}" for k, v in paths.items()]
 
 
@@ -432,16 +440,9 @@ def add_flat(group, name, arrays, dtype=np.float64):
     group[name].attrs["sizes"] = [a.size for a in arrays.values()]
 
 
-def model_cases(file):
-    batch, length = 2, 7
-    d = Draw("model")
-    tokens, targets = d.integers(0, 11, batch, length), d.integers(0, 11, batch, length)
-    tokens[:, 4:6] = tokens[:, 1:3]  # something to copy
-    targets[:, 2:5], targets[0, 6], targets[1, 0] = tokens[:, 1:4], -1, -1
-    segment = np.array([[0, 0, 0, 0, 1, 1, 1], [2, 2, 3, 3, 3, 3, 3]], dtype=np.int32)
-    file["tokens"], file["targets"], file["segment"] = tokens, targets, segment
+def copy_paste_cases(file):
     copy = dict(head="copy_paste")
-    variants = {
+    add_models(file, {
         "vanilla/tied": dict(),
         "vanilla/untied": dict(tied=False),
         "vanilla/grouped": dict(kv_heads=1),
@@ -466,7 +467,38 @@ def model_cases(file):
         "copy_paste/detach_gate": dict(**copy, detach="gate"),
         "copy_paste/detach_gate_sigmoid": dict(**copy, gate="sigmoid", detach="gate"),
         "copy_paste/detach_lm": dict(**copy, detach="lm", tied=False),
-    }
+    })
+
+
+def other_head_cases(file):
+    copy, sentinel, mixture = dict(head="copy_paste"), dict(head="pointer_sentinel"), dict(head="mixture_of_softmaxes")
+    add_models(file, {
+        "copy_paste/lm_aux": dict(**copy, lm_aux=0.5),
+        "copy_paste/lm_aux_extended": dict(**copy, lm_aux=0.5, lm_aux_over="extended"),
+        "copy_paste/pointer_aux": dict(**copy, pointer_aux=0.5),
+        "copy_paste/both_aux": dict(**copy, lm_aux=0.5, pointer_aux=2.0, copy_self=False, tied=False),
+        "pointer_sentinel/tied": sentinel,
+        "pointer_sentinel/untied": dict(**sentinel, tied=False),
+        "pointer_sentinel/segment": sentinel,
+        "pointer_sentinel/window": dict(**sentinel, head_window=3),
+        "pointer_sentinel/no_auxiliary": dict(**sentinel, auxiliary=0.0),
+        "pointer_sentinel/no_projection": dict(**sentinel, projection="none"),
+        "pointer_sentinel/scaled": dict(**sentinel, scale="sqrt", auxiliary=0.5),
+        "mixture_of_softmaxes/tied": mixture,
+        "mixture_of_softmaxes/untied": dict(**mixture, tied=False, components=3),
+        "mixture_of_softmaxes/one": dict(**mixture, components=1),
+    })
+
+
+def add_models(file, variants):
+    """Values and gradients of whole models, one case for each of the named configurations."""
+    batch, length = 2, 7
+    d = Draw("model")
+    tokens, targets = d.integers(0, 11, batch, length), d.integers(0, 11, batch, length)
+    tokens[:, 4:6] = tokens[:, 1:3]  # something to copy
+    targets[:, 2:5], targets[0, 6], targets[1, 0] = tokens[:, 1:4], -1, -1
+    segment = np.array([[0, 0, 0, 0, 1, 1, 1], [2, 2, 3, 3, 3, 3, 3]], dtype=np.int32)
+    file["tokens"], file["targets"], file["segment"] = tokens, targets, segment
     shared = {}  # shapes -> group of the start values, stored once
     for name, options in variants.items():
         config = torch_model.Config(**options)
@@ -535,7 +567,8 @@ def training_cases(file):
 FILES = {
     "ops.h5": (rows_and_norms, products_and_elementwise, attention_cases, lm_head_cases, pointer_cases,
                copy_mixture_cases, lstm_cases, optimizer_cases),
-    "model.h5": (model_cases,),
+    "model.h5": (copy_paste_cases,),
+    "heads.h5": (other_head_cases,),
     "training.h5": (training_cases,),
 }
 
@@ -565,11 +598,14 @@ def differences(fresh, stored):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="*", choices=[[], *FILES], metavar="FILE.h5", help="default: all")
     parser.add_argument("--check", action="store_true", help="compare with the files instead of writing them")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     failed = False
     for name, makers in FILES.items():
+        if arguments.files and name not in arguments.files:
+            continue
         path = HERE / name
         if not arguments.check:
             write(path, makers)

@@ -1,7 +1,7 @@
-"""A SmolLM2-style decoder with the vanilla and copy-paste heads, in plain PyTorch: the second opinion on core/nn.
+"""A SmolLM2-style decoder with every head, in plain PyTorch: the second opinion on core/nn.
 
-Parameters are a dict name -> tensor with the names of the C++ model. The copy-paste head follows CPLM §2.3 in
-probability space.
+Parameters are a dict name -> tensor with the names of the C++ model. All mixtures are written in probability space:
+the copy-paste head after CPLM §2.3, the pointer sentinel after PSM §3.1, the mixture of softmaxes after Yang et al.
 """
 import dataclasses
 
@@ -23,7 +23,7 @@ class Config:
     window: int = 0
     rope_theta: float = 10000.0
     tied: bool = True
-    head: str = "vanilla"  # vanilla | copy_paste
+    head: str = "vanilla"  # vanilla | copy_paste | pointer_sentinel | mixture_of_softmaxes
     gate: str = "slot"  # slot | sigmoid
     sink: str = "on"  # on | off | dropped
     copy_self: bool = True
@@ -32,6 +32,14 @@ class Config:
     copy_dim: int = 0  # 0: dim
     gate_floor: float = 0.0
     detach: str = "none"  # none | q | k | both | gate | lm
+    lm_aux: float = 0.0
+    lm_aux_over: str = "vocabulary"  # vocabulary | extended
+    pointer_aux: float = 0.0
+    head_window: int = 0  # pointer_sentinel: 0 = all
+    projection: str = "tanh"  # tanh | none
+    scale: str = "none"  # none | sqrt
+    auxiliary: float = 1.0
+    components: int = 4
 
     @property
     def slot(self):
@@ -69,12 +77,20 @@ def parameter_shapes(c):
         if c.gate == "sigmoid":
             shapes["copy_head.gate.weight"] = (1, c.dim)
             shapes["copy_head.gate.bias"] = (1,)
+    if c.head == "pointer_sentinel":
+        if c.projection == "tanh":
+            shapes["copy_head.q.weight"] = (c.dim, c.dim)
+            shapes["copy_head.q.bias"] = (c.dim,)
+        shapes["copy_head.sentinel"] = (c.dim,)
+    if c.head == "mixture_of_softmaxes":
+        shapes["mixture_head.prior.weight"] = (c.components, c.dim)
+        shapes["mixture_head.latent.weight"] = (c.components * c.dim, c.dim)
     return shapes
 
 
 def decays(name):
     """Weight decay applies to matrices only: not to norms, sink, gain and bias."""
-    return not (".norm" in name or name.startswith("norm") or name.endswith((".sink", ".q_gain", ".bias")))
+    return not (".norm" in name or name.startswith("norm") or name.endswith((".sink", ".sentinel", ".q_gain", ".bias")))
 
 
 def hidden(c, params, tokens, segment=None):
@@ -115,7 +131,8 @@ def copy_pointer(c, params, h, tokens, targets, segment):
 
 
 def forward(c, params, tokens, targets, segment=None):
-    """Per position (B, T): nll (0 without a target), lm_nll; and gate, sink, pi for copy_paste."""
+    """Per position (B, T): nll (0 without a target), lm_nll; aux for heads with an auxiliary loss; and gate, sink, pi
+    for those with a pointer."""
     h = hidden(c, params, tokens, segment)
     table = params["embed.weight" if c.tied else "lm_head.weight"]
     logits = (h.detach() if c.detach == "lm" else h) @ table.T
@@ -124,10 +141,29 @@ def forward(c, params, tokens, targets, segment=None):
     lm = F.softmax(logits[..., :c.vocab], -1)
     lm_target = lm.gather(-1, y)[..., 0]
     zero = torch.zeros_like(lm_target)
+
+    def negative_log(p):
+        return torch.where(labelled, -torch.where(labelled, p, torch.ones_like(p)).log(), zero)
+
+    if c.head == "mixture_of_softmaxes":
+        weights = F.softmax(h @ params["mixture_head.prior.weight"].T, -1)
+        states = torch.tanh(h @ params["mixture_head.latent.weight"].T).reshape(*h.shape[:2], c.components, c.dim)
+        p = (weights[..., None] * F.softmax(states @ table.T, -1)).sum(-2).gather(-1, y)[..., 0]
+        return {"nll": negative_log(p), "lm_nll": negative_log(p)}
+
     out = {"lm_nll": torch.where(labelled, -lm_target.log(), zero)}
     if c.head == "vanilla":
         out["nll"] = out["lm_nll"]
         return out
+
+    if c.head == "pointer_sentinel":
+        q = h if c.projection == "none" else torch.tanh(h @ params["copy_head.q.weight"].T + params["copy_head.q.bias"])
+        scale = 1.0 if c.scale == "none" else c.dim ** -0.5
+        pi, g, _ = ops.pointer(q, h, tokens, targets, scale, q @ params["copy_head.sentinel"] * scale, copy_self=True,
+                               window=c.head_window, segment=segment)
+        if c.auxiliary:
+            out["aux"] = c.auxiliary * negative_log(g + pi)
+        return {**out, "nll": negative_log(g * lm_target + pi), "gate": torch.ones_like(g), "sink": g, "pi": pi}
 
     pi, a_sink = copy_pointer(c, params, h, tokens, targets, segment)
     if c.gate == "slot" and c.detach == "gate":
@@ -153,13 +189,16 @@ def forward(c, params, tokens, targets, segment=None):
         p = ops.mixture_sigmoid(lm_target, alpha, pi, a_sink)
     else:
         p = ops.mixture_slot(p_target, alpha, pi, a_sink)
-    nll = torch.where(labelled, -torch.where(labelled, p, torch.ones_like(p)).log(), zero)
-    return {**out, "nll": nll, "gate": c.gate_floor + (1 - c.gate_floor) * alpha, "sink": a_sink, "pi": pi}
+    if c.lm_aux or c.pointer_aux:
+        # Cross-entropy of the LM head over the vocabulary, or over the <copy> row as well (CPLM §2.7); PSM §3.2.
+        lm = lm_target if c.lm_aux_over == "vocabulary" else F.softmax(logits, -1).gather(-1, y)[..., 0]
+        out["aux"] = c.lm_aux * negative_log(lm) + c.pointer_aux * negative_log(pi + a_sink)
+    return {**out, "nll": negative_log(p), "gate": c.gate_floor + (1 - c.gate_floor) * alpha, "sink": a_sink, "pi": pi}
 
 
 def mean_loss(out, targets):
-    """Mean of nll over labelled positions."""
-    return out["nll"].sum() / (targets >= 0).sum()
+    """Mean over labelled positions of what training minimises."""
+    return (out["nll"].sum() + out.get("aux", torch.zeros(())).sum()) / (targets >= 0).sum()
 
 
 def train(c, params, tokens, targets, lr, weight_decay=0.01, clip=1.0):

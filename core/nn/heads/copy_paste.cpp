@@ -1,12 +1,10 @@
 // The Copy-Paste head (CPLM, arXiv 2610.19247; author code as in papers §2.3): a pointer over past positions,
 // a <copy> gate and a sink, mixed with the LM head.
-#include <algorithm>
 #include <cmath>
-#include <limits>
-#include <unordered_map>
 
 #include "core/nn/heads/heads.h"
 #include "core/nn/heads/lm_projection.h"
+#include "core/nn/heads/pointer_modes.h"
 #include "core/ops/copy_mixture.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/gather_rows.h"
@@ -56,6 +54,19 @@ std::vector<Field> fields() {
        0,
        0,
        {"none", "q", "k", "both", "gate", "lm"}},
+      {"head.lm_aux", 0.0, "weight of the LM head's own cross-entropy, added to the loss in training", 0.0,
+       1e3},
+      {"head.lm_aux_over",
+       std::string("vocabulary"),
+       "what that cross-entropy is normalised over: the vocabulary, or the <copy> row as well (extended), "
+       "which "
+       "then pushes the gate down",
+       0,
+       0,
+       {"vocabulary", "extended"}},
+      {"head.pointer_aux", 0.0,
+       "weight of -log(pointer's mass on the target's positions + sink), added to the loss in training", 0.0,
+       1e3},
   };
   all.insert(all.end(), own.begin(), own.end());
   return all;
@@ -76,7 +87,12 @@ class CopyPaste : public Head {
         dim_(settings.integer("head.dim") ? settings.integer("head.dim") : context.dim),
         width_(context.dim),
         gate_floor_(settings.real("head.gate_floor")),
-        detach_(settings.text("head.detach")) {
+        detach_(settings.text("head.detach")),
+        lm_aux_(settings.real("head.lm_aux")),
+        pointer_aux_(settings.real("head.pointer_aux")),
+        lm_aux_extended_(settings.text("head.lm_aux_over") == "extended") {
+    expect(slot_gate_ || !lm_aux_extended_, "head", "head.lm_aux_over = extended needs head.gate = slot");
+    expect(has_sink_ || pointer_aux_ == 0, "head", "head.pointer_aux = {} needs a sink", pointer_aux_);
     pointer_.window = settings.integer("head.window");
     pointer_.next_token = settings.text("head.key_token") == "next";
     pointer_.copy_self = settings.flag("head.copy_self");
@@ -104,7 +120,7 @@ class CopyPaste : public Head {
     };
 
     // Columns of the output matrix: the target, the <copy> row, and for evaluation each token of the context.
-    const Candidates candidates = in.want_argmax ? find_candidates(tape, in) : Candidates{};
+    const Candidates candidates = find_candidates(tape, in);
     const Tensor h = select_rows(tape, detached(in.h, "lm"), in.rows);
     const bool gate_with_lm = slot_gate_ && detach_ != "gate";
     const int64_t fixed = gate_with_lm ? 2 : 1;
@@ -140,37 +156,37 @@ class CopyPaste : public Head {
     out.lm_nll = ops::affine(tape, log_p, -1.0, 0.0);
     out.gate = ops::affine(tape, ops::sigmoid(tape, gate_logit), 1.0 - gate_floor_, gate_floor_);
     out.sink = ops::exp(tape, log_sink);
-    if (in.want_argmax)
-      dispatch_float(in.h.dtype(), "copy_paste",
-                     [&](auto tag) { decide<decltype(tag)>(tape, in, candidates, lm, fixed, pointer, out); });
+    out.aux = auxiliary_loss(tape, out, gate_logit, log_sink);
+    if (in.want_argmax) decide(tape, in, candidates, lm, fixed, pointer, drop_sink_, out);
     return out;
   }
 
   double flops_per_token(int64_t length) const override {
-    // Two projections, then scores of on average (length + 1)/2 keys.
-    return lm_.flops() + 4.0 * static_cast<double>(dim_ * width_) + static_cast<double>(dim_ * (length + 1));
+    const double scores = 2.0 * static_cast<double>(dim_) * mean_keys(length, pointer_.window);
+    return lm_.flops() + 4.0 * static_cast<double>(dim_ * width_) + scores;
   }
 
   int64_t cache_per_token() const override { return dim_; }
 
  private:
-  // The distinct tokens of each sequence, as candidates for the most probable token: outside of them the
-  // mixture is proportional to the LM head, whose own argmax is known.
-  struct Candidates {
-    int64_t per_row = 0;       // the most that any sequence has
-    int64_t length = 1;        // T
-    std::vector<int32_t> ids;  // (B, per_row), -1 behind a sequence's last
-    const int32_t* of_row(int64_t row) const { return ids.data() + row / length * per_row; }
-  };
+  // Auxiliary losses of papers: CPLM §2.7 (CPLM_LM_AUX, and CPLM_AUX_NOCOPY where it is over the vocabulary)
+  // and PSM §3.2; undefined where there is none.
+  Tensor auxiliary_loss(Tape& tape, const HeadOutput& out, const Tensor& gate_logit,
+                        const Tensor& log_sink) const {
+    Tensor aux;
+    if (lm_aux_ > 0) {
+      Tensor ce = out.lm_nll;
+      if (lm_aux_extended_) ce = ops::add(tape, ce, ops::softplus(tape, gate_logit));  // - log(1 - alpha)
+      aux = ops::scale(tape, ce, lm_aux_);
+    }
+    if (pointer_aux_ > 0) {
+      const Tensor log_right = ops::logaddexp(tape, out.log_copy, log_sink);
+      aux = add_losses(tape, aux, ops::scale(tape, log_right, -pointer_aux_));
+    }
+    return aux;
+  }
 
   Tensor detached(const Tensor& h, const char* path) const { return detach_ == path ? h.detach() : h; }
-
-  static Tensor column(Tape& tape, const Tensor& x, int64_t c) {
-    const int64_t n = x.dim(0), columns = x.dim(1);
-    std::vector<int32_t> index(n);
-    for (int64_t i = 0; i < n; ++i) index[i] = static_cast<int32_t>(i * columns + c);
-    return ops::gather_rows(tape, x.reshape({n * columns, 1}), tape.constant(index, {n})).reshape({n});
-  }
 
   ops::PointerResult point(Tape& tape, const HeadInput& in) const {
     const bool q_cut = detach_ == "q" || detach_ == "both", k_cut = detach_ == "k" || detach_ == "both";
@@ -194,89 +210,14 @@ class CopyPaste : public Head {
                         in.tokens, in.targets, options);
   }
 
-  static Candidates find_candidates(Tape& tape, const HeadInput& in) {
-    const int64_t batch = in.tokens.dim(0), length = in.tokens.dim(1);
-    const std::vector<int32_t> tokens = to_host<int32_t>(tape.backend(), in.tokens);
-    std::vector<std::vector<int32_t>> distinct(batch);
-    Candidates out;
-    out.length = length;
-    for (int64_t b = 0; b < batch; ++b) {
-      std::vector<int32_t>& d = distinct[b];
-      d.assign(tokens.begin() + b * length, tokens.begin() + (b + 1) * length);
-      std::sort(d.begin(), d.end());
-      d.erase(std::unique(d.begin(), d.end()), d.end());
-      out.per_row = std::max<int64_t>(out.per_row, static_cast<int64_t>(d.size()));
-    }
-    out.ids.assign(batch * out.per_row, -1);
-    for (int64_t b = 0; b < batch; ++b)
-      std::copy(distinct[b].begin(), distinct[b].end(), out.ids.begin() + b * out.per_row);
-    return out;
-  }
-
-  // Fills copy_nll and the three argmax outputs on the host. Ties go to the smaller token.
-  template <class T>
-  void decide(Tape& tape, const HeadInput& in, const Candidates& candidates, const ops::LmHeadResult& lm,
-              int64_t fixed, const ops::PointerResult& pointer, HeadOutput& out) const {
-    const Backend& backend = tape.backend();
-    const int64_t labelled = static_cast<int64_t>(in.rows.size()), length = candidates.length;
-    const int64_t columns = fixed + candidates.per_row;
-    const auto tokens = to_host<int32_t>(backend, in.tokens);
-    const auto lm_argmax = to_host<int32_t>(backend, lm.argmax);
-    const auto lse = to_host<T>(backend, lm.lse), logits = to_host<T>(backend, lm.logits);
-    const auto weights = to_host<T>(backend, pointer.weights);
-    const auto gate = to_host<T>(backend, out.gate), sink = to_host<T>(backend, out.sink);
-    const auto log_copy = to_host<T>(backend, out.log_copy);
-    std::vector<int32_t> best(labelled), best_copy(labelled, -1);
-    std::vector<T> copy_nll(labelled);
-    std::unordered_map<int32_t, double> mass;  // of the pointer, by token
-
-    for (int64_t i = 0; i < labelled; ++i) {
-      const int64_t row = in.rows[i], b = row / length, t = row % length;
-      mass.clear();
-      double sources = 0.0;
-      for (int64_t p = 0; p <= t; ++p) {
-        const double w = static_cast<double>(weights[row * length + p]);
-        if (w > 0) mass[tokens[b * length + p]] += w;
-        sources += w;
-      }
-      const double a = static_cast<double>(gate[i]);
-      const double lm_share = 1.0 - a + (drop_sink_ ? 0.0 : a * static_cast<double>(sink[i]));
-      // Of the tokens that are not in the context, only the LM head's own favourite can win; its logit is the
-      // row's shift, 0 here.
-      best[i] = lm_argmax[i];
-      double top = lm_share * std::exp(-static_cast<double>(lse[i]));
-      double top_copy = 0.0;
-      const int32_t* ids = candidates.of_row(row);
-      for (int64_t c = 0; c < candidates.per_row && ids[c] >= 0; ++c) {
-        const auto found = mass.find(ids[c]);
-        const double pi = found == mass.end() ? 0.0 : found->second;
-        const double p = lm_share * std::exp(static_cast<double>(logits[i * columns + fixed + c]) -
-                                             static_cast<double>(lse[i])) +
-                         a * pi;
-        if (p > top || (p == top && ids[c] < best[i])) {
-          top = p;
-          best[i] = ids[c];
-        }
-        if (pi > top_copy) {
-          top_copy = pi;
-          best_copy[i] = ids[c];
-        }
-      }
-      copy_nll[i] = sources > 0 ? static_cast<T>(std::log(sources) - static_cast<double>(log_copy[i]))
-                                : std::numeric_limits<T>::infinity();
-    }
-    out.lm_argmax = lm.argmax;
-    out.argmax = tape.constant(best, {labelled});
-    out.copy_argmax = tape.constant(best_copy, {labelled});
-    out.copy_nll = tape.constant(copy_nll, {labelled});
-  }
-
   LmProjection lm_;
   ops::PointerOptions pointer_;
   bool slot_gate_, has_sink_, drop_sink_, qk_norm_;
   int64_t dim_, width_;
   double gate_floor_;
   std::string detach_;
+  double lm_aux_, pointer_aux_;
+  bool lm_aux_extended_;
   const Tensor *q_ = nullptr, *k_ = nullptr, *sink_ = nullptr, *q_gain_ = nullptr;
   const Tensor *gate_ = nullptr, *gate_bias_ = nullptr;
 };

@@ -2,7 +2,9 @@
 #include "core/nn/heads/lm_projection.h"
 
 #include <Eigen/QR>
+#include <numeric>
 
+#include "core/ops/gather_rows.h"
 #include "core/ops/linear.h"
 #include "core/ops/project_gradient.h"
 #include "core/random.h"
@@ -73,6 +75,12 @@ ops::LmHeadResult LmProjection::logits(Tape& tape, const Tensor& h, const Tensor
 
 Tensor LmProjection::logits_at(Tape& tape, const Tensor& h, const Tensor& columns) const {
   return ops::lm_head(tape, reduce(tape, h), *weight_, columns, 0).logits;
+}
+
+Tensor LmProjection::logits_of(Tape& tape, const Tensor& h, int64_t first, int64_t count) const {
+  std::vector<int32_t> ids(count);
+  std::iota(ids.begin(), ids.end(), static_cast<int32_t>(first));
+  return ops::linear(tape, reduce(tape, h), ops::gather_rows(tape, *weight_, tape.constant(ids, {count})));
 }
 
 double LmProjection::flops() const {

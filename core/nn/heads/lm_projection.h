@@ -23,6 +23,9 @@ class LmProjection {
   // Logits at the columns alone, (M, K), not shifted.
   Tensor logits_at(Tape& tape, const Tensor& h, const Tensor& columns) const;
 
+  // Logits of tokens first..first+count-1, (M, count), for evaluation.
+  Tensor logits_of(Tape& tape, const Tensor& h, int64_t first, int64_t count) const;
+
   int64_t vocab() const { return vocab_; }
   double flops() const;  // of one position, forward
 

@@ -140,3 +140,16 @@ TEST_CASE("Every field has a doc line, and a default that it accepts", "[config]
     CHECK(parse_value(field, raw) == field.fallback);
   }
 }
+
+TEST_CASE("committed reference runs keep their ids", "[config]") {
+  const std::filesystem::path reference = std::filesystem::path(COPYLAB_SOURCE_DIR) / "results/reference";
+  int runs = 0;
+  for (const auto& file : std::filesystem::recursive_directory_iterator(reference)) {
+    if (file.path().filename() != "config.yaml") continue;
+    const std::string folder = file.path().parent_path().filename();
+    INFO(folder);
+    CHECK(run_id(load_settings(file.path())) == folder.substr(folder.rfind('-') + 1));
+    ++runs;
+  }
+  CHECK(runs > 0);
+}

@@ -73,6 +73,15 @@ TEST_CASE("Trainer: accumulating is the same mean as one large batch", "[train]"
   }
 }
 
+TEST_CASE("Trainer: an auxiliary loss is minimised, and not reported", "[train]") {
+  const std::string head = "head.kind=pointer_sentinel";
+  Setup plain({head, "head.auxiliary=0"}), paper({head});
+  const Trainer::Update a = plain.trainer->update(), b = paper.trainer->update();
+  REQUIRE(a.loss == b.loss);
+  REQUIRE(a.grad_norm != b.grad_norm);
+  REQUIRE(plain.weights() != paper.weights());
+}
+
 TEST_CASE("Trainer: same bits for any number of threads", "[train]") {
   const Settings settings = check_settings({"task.vocab=3000", "task.length=64", "train.batch=16"});
   const uint64_t one = training_hash(settings, 2, 1);
@@ -114,7 +123,8 @@ TEST_CASE("Trainer: NaN names the step and the op, and changes nothing", "[train
 }
 
 TEST_CASE("Memory: the estimate is close to what the step arena takes", "[train]") {
-  for (const char* head : {"head.kind=vanilla", "head.kind=copy_paste"}) {
+  for (const char* head : {"head.kind=vanilla", "head.kind=copy_paste", "head.kind=pointer_sentinel",
+                           "head.kind=mixture_of_softmaxes"}) {
     Setup setup({head, "model.dim=64", "model.heads=4", "model.kv_heads=2", "model.ffn=160", "model.layers=3",
                  "model.dropout=0", "train.accumulate=1"});
     setup.trainer->update();
