@@ -4,10 +4,13 @@
 #include "experiments/measures/cache.h"
 #include "experiments/measures/copy_behaviour.h"
 #include "experiments/measures/copy_gradient.h"
+#include "experiments/measures/exact_match.h"
 #include "experiments/measures/gradient_rank.h"
 #include "experiments/measures/head_gradient.h"
 #include "experiments/measures/measure.h"
 #include "experiments/measures/mixture_rank.h"
+#include "experiments/measures/neural_cache.h"
+#include "experiments/measures/overhead.h"
 #include "experiments/measures/two_dimensions.h"
 #include "experiments/measures/update_efficiency.h"
 #include "experiments/measures/update_rank.h"
@@ -16,9 +19,10 @@ namespace copylab {
 
 const std::vector<MeasureEntry>& measure_registry() {
   static const std::vector<MeasureEntry> entries = {
-      head_gradient_measure,     gradient_rank_measure,  update_rank_measure,
-      update_efficiency_measure, two_dimensions_measure, copy_behaviour_measure,
-      copy_gradient_measure,     mixture_rank_measure,   cache_measure};
+      head_gradient_measure,  gradient_rank_measure,  update_rank_measure,   update_efficiency_measure,
+      two_dimensions_measure, copy_behaviour_measure, copy_gradient_measure, mixture_rank_measure,
+      cache_measure,          neural_cache_measure,   exact_match_measure,   overhead_measure,
+  };
   return entries;
 }
 

@@ -3,6 +3,7 @@
 
 #include "core/nn/model.h"
 #include "experiments/measures/measure.h"
+#include "experiments/train/train_fields.h"
 
 namespace copylab {
 
@@ -12,6 +13,10 @@ inline Settings tiny_settings(const std::string& head, bool tied, int64_t rank =
   for (const Field& field : nn::find_head(head).fields()) settings.set(field.path, field.fallback);
   for (const MeasureEntry& entry : measure_registry())
     for (const Field& field : entry.fields()) settings.set(field.path, field.fallback);
+  for (const Field& field : train_fields()) settings.set(field.path, field.fallback);
+  settings.set("eval.sequences", int64_t{12});
+  settings.set("eval.test_sequences", int64_t{8});
+  settings.set("eval.batch", int64_t{5});
   settings.set("head.kind", head);
   settings.set("head.rank", rank);
   settings.set("model.tied", tied);
