@@ -11,6 +11,7 @@
 #include "experiments/measures/mixture_rank.h"
 #include "experiments/measures/neural_cache.h"
 #include "experiments/measures/overhead.h"
+#include "experiments/measures/transfer.h"
 #include "experiments/measures/two_dimensions.h"
 #include "experiments/measures/update_efficiency.h"
 #include "experiments/measures/update_rank.h"
@@ -22,6 +23,7 @@ const std::vector<MeasureEntry>& measure_registry() {
       head_gradient_measure,  gradient_rank_measure,  update_rank_measure,   update_efficiency_measure,
       two_dimensions_measure, copy_behaviour_measure, copy_gradient_measure, mixture_rank_measure,
       cache_measure,          neural_cache_measure,   exact_match_measure,   overhead_measure,
+      transfer_measure,
   };
   return entries;
 }

@@ -290,6 +290,7 @@ TEST_CASE("every measure runs on a small model and describes its arrays", "[meas
       m->initialise(m == &model ? 1 : 2);
     }
     for (const MeasureEntry& entry : measure_registry()) {
+      if (entry.name == std::string("transfer")) continue;  // of text alone: test_transfer.cpp
       MeasureOutput out;
       entry.run({model, &initial, *task, settings, cpu_backend(), 1}, out);
       CHECK(!out.arrays.empty());

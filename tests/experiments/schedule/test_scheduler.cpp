@@ -172,7 +172,7 @@ TEST_CASE("Equal runs are one job, and one of another experiment is used again",
   const Bench stage;
   Screen screen;
   Scheduler scheduler(stage.options(2), screen.display);
-  scheduler.run(stage.expand("arms: {a: {task.vocab: 11}, b: {task.vocab: 11}}\n").first());
+  scheduler.run(stage.expand("arms_vary: [task.vocab]\narms: {a: {task.vocab: 11}, b: {task.vocab: 11}}\n").first());
   CHECK(scheduler.jobs().size() == 1);
   Scheduler other(stage.options(2), screen.display);
   const Expansion expansion = stage.expand("grid: {task.vocab: [11, 12]}\n", "other");
@@ -189,6 +189,7 @@ TEST_CASE("Stages run once, in order, and fail with the stage before", "[schedul
   const Bench stage;
   Screen screen;
   const std::string stages = R"(
+arms_vary: [train.lr]
 arms: {a: {train.lr: 0.1}, b: {train.lr: 0.2}}
 stages: [{name: one, set: {train.lr: 0.5, task.vocab: VOCAB}}, {name: two}]
 )";
@@ -243,6 +244,7 @@ TEST_CASE("A selection runs in two phases", "[scheduler]") {
   Screen screen;
   Scheduler scheduler(stage.options(2), screen.display);
   const Expansion expansion = stage.expand(R"(
+arms_vary: [train.batch]
 arms: {a: {}, b: {train.batch: 4}}
 grid: {task.vocab: [11, 12], train.lr: [0.1, 0.2]}
 seeds: 2
