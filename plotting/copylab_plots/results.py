@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Iterable, Iterator
+from typing import Any, Callable, Iterable, Iterator
 
 os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")  # some network file systems have no locks
 
@@ -28,11 +28,11 @@ class Array:
 
     values: np.ndarray
     dims: tuple[str, ...]
-    coords: dict[str, np.ndarray]  # values along an axis, where the measure gave them
+    coords: dict[str, np.ndarray]  # values or names along an axis, where the measure gave them
     doc: str = ""
 
-    def at(self, **where: float) -> "Array":
-        """The part at given coordinates, e.g. at(step=0); each named axis disappears."""
+    def at(self, **where: float | str) -> "Array":
+        """The part at given coordinates, e.g. at(step=0) or at(slice="new"); each named axis disappears."""
         values, dims = self.values, list(self.dims)
         for dim, wanted in where.items():
             found = np.flatnonzero(self.coords[dim] == wanted)
@@ -95,7 +95,7 @@ class Cell:
             dims = tuple(_names(dataset.attrs.get("dims", ())))
             coords = {}
             for group in (dataset.parent.parent, dataset.parent):  # arrays over training lie one group deeper
-                coords.update({dim: group[dim][()] for dim in dims if dim in group})
+                coords.update({dim: _along(group[dim]) for dim in dims if dim in group})
             doc = _plain(dataset.attrs.get("doc", ""))
             return Array(np.asarray(dataset[()], dtype=float), dims, coords, doc)
 
@@ -161,6 +161,14 @@ class Sweep:
             raise ResultsError(f"{self.experiment} ({self.preset}): {len(absent)} cells are not done:{lines}")
 
 
+def grouped(cells: Iterable[Cell], key: Callable[[Cell], Any]) -> dict[Any, list[Cell]]:
+    """Cells by key, in the order of the keys."""
+    found: dict[Any, list[Cell]] = {}
+    for cell in sorted(cells, key=key):
+        found.setdefault(key(cell), []).append(cell)
+    return found
+
+
 def load_sweep(results: str | os.PathLike, experiment: str, preset: str | None = None) -> Sweep:
     """The sweep of an experiment below a results folder; without `preset`, the most complete one there."""
     folder = Path(results) / experiment
@@ -211,6 +219,12 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return _plain(value.item())
     return value
+
+
+def _along(dataset: h5py.Dataset) -> np.ndarray:
+    """What stands along an axis: numbers, or names as str."""
+    values = dataset[()]
+    return np.array([_plain(v) for v in values]) if h5py.check_string_dtype(dataset.dtype) else values
 
 
 def _names(value: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""Statistics over seeds: means and Student's t intervals."""
+"""Statistics over seeds: means, Student's t intervals and t-tests."""
 
 from __future__ import annotations
 
@@ -24,6 +24,19 @@ def mean_interval(values: Sequence[float], confidence: float = 0.95) -> Interval
     variance = math.fsum((v - mean) ** 2 for v in values) / (n - 1)
     half = t_quantile(confidence, n - 1) * math.sqrt(variance / n)
     return Interval(mean, mean - half, mean + half, n)
+
+
+def t_test(values: Sequence[float]) -> float:
+    """Two-sided p value of a mean of zero for independent values; of paired differences: the paired t-test.
+    NaN where there is no spread to judge by: for one value, and for zeros alone."""
+    mean, _, high, n = mean_interval(values)
+    if n < 2:
+        return math.nan
+    half = high - mean
+    if half == 0:
+        return 0.0 if mean else math.nan
+    t = abs(mean) / half * t_quantile(0.95, n - 1)
+    return 1 - _central_probability(math.atan(t / math.sqrt(n - 1)), n - 1)
 
 
 def t_quantile(confidence: float, dof: int) -> float:

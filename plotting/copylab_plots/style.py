@@ -185,14 +185,52 @@ def curve(axes: Axes, points: dict[float, Sequence[float]], looks: Look, dodge: 
     xs = sorted(x for x in points if points[x])
     if not xs:
         return
-    intervals = [mean_interval(points[x]) for x in xs]
-    if any(i.n > 1 for i in intervals):
-        low, high = zip(*((max(i.low, bounds[0]), min(i.high, bounds[1])) for i in intervals))
-        axes.fill_between(xs, low, high, color=looks.color, alpha=0.13, lw=0, zorder=2)
-    axes.plot(xs, [i.mean for i in intervals], zorder=4, label=looks.label, **looks.plot())
+    axes.plot(xs, _banded(axes, points, xs, looks.color, bounds), zorder=4, label=looks.label, **looks.plot())
     seeds = [(x * dodge, value) for x in xs for value in points[x] if len(points[x]) > 1]
     if seeds:
         axes.plot(*zip(*seeds), linestyle="none", marker=".", markersize=3.2, markeredgewidth=0, color=looks.color, alpha=0.75, zorder=3)
+
+
+def smooth_curve(axes: Axes, points: dict[float, Sequence[float]], color: str, line="-", label: str | None = None,
+                 band: bool = True) -> None:  # fmt: skip
+    """The line of means over seeds and its 95 % band, without markers: for series over training."""
+    xs = sorted(points)
+    means = _banded(axes, points, xs, color) if band else [mean_interval(points[x]).mean for x in xs]
+    axes.plot(xs, means, color=color, linestyle=line, label=label, zorder=4)
+
+
+def _banded(axes: Axes, points: dict[float, Sequence[float]], xs: Sequence[float], color: str,
+            bounds: tuple[float, float] = (-math.inf, math.inf)) -> list[float]:  # fmt: skip
+    """Draws the 95 % band, cut at `bounds`; returns the means."""
+    intervals = [mean_interval(points[x]) for x in xs]
+    if any(i.n > 1 for i in intervals):
+        low, high = zip(*((max(i.low, bounds[0]), min(i.high, bounds[1])) for i in intervals))
+        axes.fill_between(xs, low, high, color=color, alpha=0.13, lw=0, zorder=2)
+    return [i.mean for i in intervals]
+
+
+def end_labels(axes: Axes, labels: Iterable[tuple[float, float, str, str]]) -> None:
+    """Names at the right ends of lines, (x, y, text, colour), moved apart where they would lie on each other.
+    For when the limits are set."""
+    size, scale = 7.5, 72 / axes.figure.dpi
+    placed = sorted((axes.transData.transform((x, y))[1] * scale, x, y, text, color) for x, y, text, color in labels)
+    heights = [height for height, *_ in placed]
+    for _ in range(100):  # neighbours push each other away by half of what is missing
+        for i in range(len(heights) - 1):
+            missing = size * 1.08 - (heights[i + 1] - heights[i])
+            if missing > 0:
+                heights[i] -= missing / 2
+                heights[i + 1] += missing / 2
+    for height, (own, x, y, text, color) in zip(heights, placed):
+        axes.annotate(text, (x, y), (4, height - own), textcoords="offset points", va="center", size=size, color=color,
+                      annotation_clip=False)  # fmt: skip
+
+
+def headroom(axes: Axes, share: float) -> None:
+    """Raises the top of the y axis, so that this share of its height is free for a legend."""
+    forward, back = axes.yaxis.get_transform().transform, axes.yaxis.get_transform().inverted().transform
+    low, high = forward(axes.get_ylim())
+    axes.set_ylim(top=back(low + (high - low) / (1 - share)))
 
 
 def mark_missing(axes: Axes, x: float, looks: Look, slot: int, slots: int) -> None:
@@ -208,13 +246,14 @@ def mark_missing(axes: Axes, x: float, looks: Look, slot: int, slots: int) -> No
     )
 
 
-def interval_mark(axes: Axes, values: Sequence[float], y: float, color: str, marker: str) -> None:
+def interval_mark(axes: Axes, values: Sequence[float], y: float, color: str, marker: str, filled: bool = True) -> None:
     """A row of a dot plot: seeds as dots, their mean as a marker on its 95 % interval."""
     mean, low, high, n = mean_interval(values)
     if n > 1:
         axes.plot([low, high], [y, y], color=color, lw=1.2, alpha=0.6, solid_capstyle="butt", zorder=2)
         axes.plot(values, [y] * n, linestyle="none", marker=".", ms=3.2, mew=0, color=color, alpha=0.75, zorder=3)
-    axes.plot([mean], [y], marker=marker, color=color, ms=4.8, mec="white", mew=0.5, zorder=4)
+    edge = {"mec": "white", "mew": 0.5} if filled else {"mfc": "white", "mew": 1.0}
+    axes.plot([mean], [y], marker=marker, color=color, ms=4.8, zorder=4, **edge)
 
 
 def tick_notes(axes: Axes, notes: dict[float, str], name: str) -> None:

@@ -34,7 +34,8 @@ def write_run(folder: Path, config: dict, evaluated: dict, tokens: int = TOKENS)
                 dataset.attrs["dims"] = list(coords)
             for dim, along in coords.items():
                 if dim not in dataset.parent:
-                    dataset.parent[dim] = np.asarray(along, dtype=float)
+                    named = isinstance(along[0], str)
+                    dataset.parent.create_dataset(dim, data=along, dtype=h5py.string_dtype() if named else float)
 
 
 def write_sweep(path: Path, columns: dict, **attributes: str) -> None:
@@ -161,3 +162,53 @@ def gradient_rank(results: Path, seeds=(1, 2, 3), vocabs=(256, 1024, 4096), abse
         curve = {"valid/tokens": [1e5, 2e5, 4e5], "valid/loss": [4.0 - rank / 40, 3.2 - rank / 40, 2.6 - rank / 40]}
         builder.add("bounded", {"task.vocab": vocabs[-1], "head.rank": rank}, seed, BASE, curve)
     builder.write(title="Gradient rank", command="copylab run gradient-rank --preset quick")
+
+
+TEXT = {
+    "task.name": "text", "task.level": "bpe", "task.vocab": 4096, "task.length": 128, "model.backbone": "full",
+    "model.window": 16, "model.dim": 64, "model.layers": 4, "model.tied": True, "head.kind": "vanilla", "head.rank": 0,
+    "head.backward_rank": 0, "train.schedule": "wsd", "train.decay": 0.2,
+}  # fmt: skip
+
+
+def text_loss(tokens: float) -> float:
+    """Falls from 8 to about 5 nats within TOKENS."""
+    return 4.5 + 3.5 / (1 + 10 * tokens / TOKENS)
+
+
+def text_run(saving: float, offset: float = 0.0, evaluations: int = 20) -> dict:
+    """A run that is everywhere `saving` times ahead of text_loss, moved by `offset` nats."""
+    tokens = [i * TOKENS // evaluations for i in range(evaluations + 1)]
+    losses = [text_loss(saving * t) + offset for t in tokens]
+    return {"valid/tokens": tokens, "valid/loss": losses, "test/loss": losses[-1]}
+
+
+def token_efficiency(results: Path, seeds=(1, 2, 3), absent=()) -> None:
+    """Three backbones at one width and two more widths. absent: (arm, backbone, width, seed)."""
+    noise, builder = random.Random(4), Builder(results, "token-efficiency", "quick")
+    savings = {("full", 64): 1.2, ("sliding", 64): 1.5, ("hybrid", 64): 1.3, ("full", 32): 1.6, ("full", 128): 0.9}
+    for ((backbone, dim), saving), seed in itertools.product(savings.items(), seeds):
+        offset, ahead = 0.02 * noise.gauss(0, 1), saving * (1 + 0.04 * noise.gauss(0, 1))
+        for arm, times in (("vanilla", 1.0), ("copy_paste", ahead)):
+            evaluated = text_run(times, offset)
+            evaluated["test/loss_by_slice"] = ([evaluated["test/loss"] - 1, evaluated["test/loss"] + 1], {"slice": ["copyable", "new"]})
+            if arm == "copy_paste":
+                evaluated |= {"overhead/time_ratio": 1.1 + 0.01 * seed, "overhead/flop_ratio": 1.05, "overhead/parameter_ratio": 1.02}
+            status = "missing" if (arm, backbone, dim, seed) in absent else "done"
+            builder.add(arm, {"model.backbone": backbone, "model.dim": dim}, seed, TEXT, evaluated, status=status)
+    builder.write(title="Token saving", command="copylab run token-efficiency --preset quick")
+
+
+def windows(results: Path, seeds=(1, 2, 3), gain=0.1, absent=()) -> None:
+    """Loss falls with the memory; the Copy-Paste model is `gain` nats better at its window. absent: (arm, w, seed)."""
+    noise, builder, length, layers, dim = random.Random(5), Builder(results, "windows", "quick"), 256, 4, 64
+    config = {**TEXT, "task.length": length, "model.backbone": "sliding"}
+    for window, seed in itertools.product((8, 16, 64, 256), seeds):
+        shift = 0.01 * noise.gauss(0, 1)
+        for arm in ("vanilla", "copy_paste"):
+            copy = arm == "copy_paste"
+            memory = 4 * dim * (2 * layers * window / length + copy)
+            loss = 5.5 - 0.1 * math.log2(window) + shift + (0.002 * noise.gauss(0, 1) - gain if copy else 0)
+            status = "missing" if (arm, window, seed) in absent else "done"
+            builder.add(arm, {"model.window": window}, seed, config, {"cache/bytes_per_token": memory, "test/loss": loss}, status=status)
+    builder.write(title="Windows", command="copylab run windows --preset quick")

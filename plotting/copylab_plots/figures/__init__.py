@@ -9,7 +9,7 @@ from typing import Callable
 from .. import style
 from ..output import save
 from ..results import ResultsError, load_sweep
-from . import gradient_rank, spamlang
+from . import gradient_rank, spamlang, token_efficiency, windows
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,8 @@ class Entry:
 REGISTRY = {
     "spamlang": Entry("spamlang", spamlang.draw),
     "gradient-rank": Entry("gradient-rank", gradient_rank.draw),
+    "token-efficiency": Entry("token-efficiency", token_efficiency.draw),
+    "windows": Entry("windows", windows.draw),
 }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Callable, Sequence
+from typing import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,22 +11,17 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from .. import style
-from ..results import Cell, Sweep
+from ..results import Cell, Sweep, grouped
 from ..stats import mean_interval
+from . import common
 
 VOCAB, WIDTH, HEAD_RANK, BACKWARD_RANK = "task.vocab", "model.dim", "head.rank", "head.backward_rank"
 
 
 def draw(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, str, list[Cell]]:
-    cells = [c for c in sweep if c.roles & {"best", "same"}]
-    if not allow_missing:
-        sweep.require(cells)
+    cells = common.reported(sweep, allow_missing)
     data = Data(sweep, cells)
-    panels = [panel for panel in PANELS if panel.wanted(data)]
-    figure, all_axes = style.page([style.Room()] * len(panels), [])
-    for i, (panel, axes) in enumerate(zip(panels, all_axes)):
-        panel.draw(data, axes)
-        style.title(axes, i, panel.title)
+    figure, panels = common.draw_panels(PANELS, data)
     return figure, _caption(data, panels), cells
 
 
@@ -48,13 +43,6 @@ class Data:
         cells = self.with_result(address)
         ratio = max((c[VOCAB] / c[WIDTH] for c in cells), default=0)
         return [c for c in cells if c[VOCAB] / c[WIDTH] == ratio]
-
-
-def grouped(cells: Sequence[Cell], key: Callable) -> dict:
-    found = defaultdict(list)
-    for cell in sorted(cells, key=key):
-        found[key(cell)].append(cell)
-    return found
 
 
 # ---- panels --------------------------------------------------------------------------------------------------
@@ -118,7 +106,8 @@ class Rank:
         axes.set_yscale("log", base=2)
         axes.set_xlabel("Tokens in the batch")
         axes.set_ylabel("Rank of $G$")
-        axes.legend(loc="best")
+        style.headroom(axes, 0.34)
+        axes.legend(loc="upper center", ncol=2)
 
 
 class Spectrum:
@@ -239,15 +228,9 @@ class BoundedRank:
         peers = [c for c in data.dense if c[WIDTH] in widths and c[VOCAB] in vocabs and c.has("valid/loss")]
         groups = grouped(bounded + peers, lambda c: c.get(HEAD_RANK) or c[WIDTH] + 1)
         for color, (rank, cells) in zip(style.sequence(len(groups)), groups.items()):
-            points = defaultdict(list)
-            for cell in cells:
-                loss = cell.array("valid/loss").values
-                for tokens, value in zip(cell.array("valid/tokens").values, loss):
-                    points[tokens].append(value)
-            xs = sorted(points)
             full = rank > max(widths)
-            axes.plot(xs, [mean_interval(points[x]).mean for x in xs], color=style.INK if full else color,
-                      ls="--" if full else "-", label="dense" if full else f"{rank}")  # fmt: skip
+            style.smooth_curve(axes, common.over_training(cells), style.INK if full else color, "--" if full else "-",
+                               "dense" if full else f"{rank}", band=False)  # fmt: skip
         axes.set_xlabel("Training tokens")
         axes.locator_params(axis="x", nbins=4)
         axes.xaxis.set_major_formatter(style.plain_numbers())
@@ -278,18 +261,8 @@ PANELS = [
 
 
 def _caption(data: Data, panels: Sequence) -> str:
-    sweep = data.sweep
-    parts = [f"{sweep.title or 'Gradient rank'}, preset {sweep.preset}."]
-    if data.done:
-        tokens = sorted({c.trained("tokens") for c in data.done})
-        seeds = {len(g) for g in grouped(data.cells, lambda c: (c.arm, *map(str, c.coordinates.values()))).values()}
-        n = "–".join(str(v) for v in sorted({min(seeds), max(seeds)}))
-        widths = ", ".join(str(w) for w in sorted({c[WIDTH] for c in data.done}))
-        parts.append(f"Hidden width D = {widths}; budget: {style.span(tokens)} tokens per run.")
-        parts.append(f"n = {n} seed{'' if n == '1' else 's, dots are seeds, lines their mean, bands its 95 % t interval'}.")
-    parts += [f"({'abcdefghijkl'[i]}) {panel.about}." for i, panel in enumerate(panels)]
     arms = ", ".join(dict.fromkeys(style.look(c.arm).label for c in data.cells))
-    parts.append(f"Arms: {arms}.")
+    parts = [common.opening(data.sweep, data.cells), common.letters(panels), f"Arms: {arms}."]
     if data.absent:
         parts.append(f"Hatched: {len(data.absent)} cells without a result.")
     return " ".join(parts)
