@@ -62,3 +62,19 @@ def _central_probability(theta: float, dof: int) -> float:
         total += term
         term *= k / (k + 1) * cosine * cosine
     return 2 / math.pi * (theta + sine * total) if odd else sine * total
+
+
+def rank_correlation(xs: Sequence[float], ys: Sequence[float]) -> float:
+    """Spearman's rho: the correlation of the ranks, ties with their mean rank. NaN where one side is constant."""
+    a, b = (_ranks(values) for values in (xs, ys))
+    if len(a) != len(b) or not a:
+        raise ValueError(f"two series of one length expected: got {len(a)} and {len(b)}")
+    middle = (len(a) - 1) / 2
+    spread = [math.fsum((v - middle) ** 2 for v in ranks) for ranks in (a, b)]
+    if min(spread) == 0:
+        return math.nan
+    return math.fsum((x - middle) * (y - middle) for x, y in zip(a, b)) / math.sqrt(spread[0] * spread[1])
+
+
+def _ranks(values: Sequence[float]) -> list[float]:
+    return [sum(v < value for v in values) + (sum(v == value for v in values) - 1) / 2 for value in values]

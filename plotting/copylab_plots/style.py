@@ -131,6 +131,7 @@ class Room:
     """What a panel needs around it."""
 
     top_axis: bool = False
+    right_axis: bool = False
     note_row: bool = False  # a line of values below the tick labels
 
 
@@ -154,8 +155,10 @@ def page(rooms: Sequence[Room], handles: Sequence[Line2D], columns: int = 2) -> 
         y -= head + PANEL_HEIGHT
         for column, room in enumerate(row):
             x = left + column * (panel_width + gap)
-            axes = figure.add_axes([x / width, y / height, panel_width / width, PANEL_HEIGHT / height])
+            own_width = panel_width - (0.42 if room.right_axis else 0)
+            axes = figure.add_axes([x / width, y / height, own_width / width, PANEL_HEIGHT / height])
             axes.spines["top"].set_visible(room.top_axis)
+            axes.spines["right"].set_visible(room.right_axis)
             panels.append(axes)
         y -= foot
     return figure, panels

@@ -212,3 +212,32 @@ def windows(results: Path, seeds=(1, 2, 3), gain=0.1, absent=()) -> None:
             status = "missing" if (arm, window, seed) in absent else "done"
             builder.add(arm, {"model.window": window}, seed, config, {"cache/bytes_per_token": memory, "test/loss": loss}, status=status)
     builder.write(title="Windows", command="copylab run windows --preset quick")
+
+
+def byte_level(results: Path, seeds=(1, 2, 3), absent=()) -> None:
+    """The gain is 0.1 r bits per byte. absent: (arm, V, D, seed)."""
+    noise, builder = random.Random(6), Builder(results, "byte-level", "quick")
+    settings = [("byte", 256, 256), ("byte", 256, 64), ("bpe", 512, 64), ("bpe", 1024, 64), ("bpe", 4096, 64), ("bpe", 4096, 256)]
+    for (level, vocab, dim), seed in itertools.product(settings, seeds):
+        lost = math.sqrt(max(0.0, 1 - dim / vocab))
+        for arm in ("vanilla", "copy_paste"):
+            ahead = 1 + 0.3 * lost + 0.03 * noise.gauss(0, 1) if arm == "copy_paste" else 1.0
+            bits = 2.5 - 0.05 * math.log2(vocab) + (0.004 * noise.gauss(0, 1) - 0.1 * lost if arm == "copy_paste" else 0)
+            evaluated = {**text_run(ahead), "test/bits_per_byte": bits, "head_gradient/r": lost}
+            status = "missing" if (arm, vocab, dim, seed) in absent else "done"
+            builder.add(arm, {"task.level": level, "task.vocab": vocab, "model.dim": dim}, seed, TEXT, evaluated, status=status)
+    builder.write(title="Byte level", command="copylab run byte-level --preset quick")
+
+
+def bounded_rank(results: Path, seeds=(1, 2, 3), absent=()) -> None:
+    """The loss beyond the dense head's is 1/rank, and half of that where only the gradient is bounded.
+    absent: (arm, seed)."""
+    noise, builder = random.Random(7), Builder(results, "bounded-rank", "quick")
+    arms = {"dense": (0, 0)}
+    arms |= {f"forward_{r}": (r, 0) for r in (4, 8, 16, 32)} | {f"backward_{r}": (0, r) for r in (4, 8, 16, 32)}
+    for (arm, (forward, backward)), seed in itertools.product(arms.items(), seeds):
+        gap = 1 / forward if forward else 0.5 / backward * (1 + 0.05 * noise.gauss(0, 1)) if backward else 0
+        config = {**TEXT, "model.tied": False, "head.rank": forward, "head.backward_rank": backward}
+        status = "missing" if (arm, seed) in absent else "done"
+        builder.add(arm, {}, seed, config, text_run(1.0, gap + 0.01 * seed), status=status)
+    builder.write(title="Bounded rank", command="copylab run bounded-rank --preset quick")

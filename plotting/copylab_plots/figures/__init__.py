@@ -9,7 +9,7 @@ from typing import Callable
 from .. import style
 from ..output import save
 from ..results import ResultsError, load_sweep
-from . import gradient_rank, spamlang, token_efficiency, windows
+from . import bounded_rank, byte_level, gradient_rank, spamlang, token_efficiency, windows
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,8 @@ REGISTRY = {
     "spamlang": Entry("spamlang", spamlang.draw),
     "gradient-rank": Entry("gradient-rank", gradient_rank.draw),
     "token-efficiency": Entry("token-efficiency", token_efficiency.draw),
+    "byte-level": Entry("byte-level", byte_level.draw),
+    "bounded-rank": Entry("bounded-rank", bounded_rank.draw),
     "windows": Entry("windows", windows.draw),
 }
 

@@ -95,11 +95,12 @@ def p_value(values: Sequence[float]) -> str:
     return "p < 0.0001" if p < 1e-4 else f"p = {p:.2g}"
 
 
-def rows_axis(axes: Axes, labels: Sequence[str], reference: float, legend: bool = True) -> None:
-    """The y axis of a dot plot with named rows, the first on top: row i is at y = len(labels) - 1 - i. A line at
-    `reference` runs through the rows, with room for a legend above them."""
+def rows_axis(axes: Axes, labels: Sequence[str], reference: float | None = None) -> None:
+    """The y axis of a dot plot with named rows, the first on top: row i is at y = len(labels) - 1 - i. There is
+    room for a legend above the rows; a line at `reference` runs through them."""
     axes.set_yticks(range(len(labels) - 1, -1, -1), labels)
-    axes.set_ylim(-0.6, len(labels) + (0.25 if legend else -0.4))
-    axes.plot([reference] * 2, [-0.6, len(labels) - 0.45], color=style.INK, lw=0.8, zorder=1)
+    axes.set_ylim(-0.6, len(labels) + 0.25)
+    if reference is not None:
+        axes.plot([reference] * 2, [-0.6, len(labels) - 0.45], color=style.INK, lw=0.8, zorder=1)
     axes.grid(axis="x")
     axes.grid(visible=False, axis="y")

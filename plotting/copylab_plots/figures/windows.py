@@ -73,7 +73,8 @@ class Data:
 
 class Frontier:
     title = "Loss against memory"
-    about = "means over seeds with their 95 % t intervals; labels: window w in tokens; right axis: perplexity"
+    about = "labels: window w in tokens"
+    room = style.Room(right_axis=True)
 
     def wanted(self, data: Data) -> bool:
         return bool(data.done)
@@ -87,18 +88,18 @@ class Frontier:
             for window, cells in data.by_window(arm).items():
                 memory = cells[0].value(BYTES)
                 points[memory] = [c.value(LOSS) for c in cells]
-                labels.append((memory, mean_interval(points[memory]).mean, window, look.color, below))
+                text = f"{window}" if len(points) > 1 else f"$w$ = {window}"
+                labels.append((memory, mean_interval(points[memory]).mean, text, look.color, below))
             style.curve(axes, points, look)
-        for x, y, window, color, below in labels:
-            axes.annotate(f"$w$={window}", (x, y), (0, -6 if below else 6), textcoords="offset points", ha="center",
-                          va="top" if below else "bottom", size=7.5, color=color)  # fmt: skip
+        for x, y, text, color, below in labels:
+            axes.annotate(text, (x, y), (-4, -4) if below else (4, 4), textcoords="offset points", size=7.5, color=color,
+                          ha="right" if below else "left", va="top" if below else "bottom")  # fmt: skip
         axes.margins(x=0.1, y=0.16)
         axes.xaxis.set_major_formatter(style.plain_numbers())
         axes.set_xlabel("Memory (bytes per token)")
         axes.set_ylabel("Test loss (nats)")
         right = axes.secondary_yaxis("right", functions=(np.exp, lambda p: np.log(np.maximum(p, 1e-9))))
         right.set_ylabel("Perplexity")
-        axes.spines["right"].set_visible(True)
 
 
 class Gain:
@@ -138,11 +139,11 @@ def _caption(data: Data, panels: Sequence) -> str:
     equal = data.at_equal_memory()
     if equal:
         below = [str(w) for w, values in equal.items() if mean_interval(values).mean < 0]
-        sure = [str(w) for w, values in equal.items() if mean_interval(values).high < 0]
+        sure = [w for w, values in equal.items() if mean_interval(values).high < 0]
         parts.append(
             f"The Copy-Paste model lies below the plain curve at equal memory for {len(below)} of {len(equal)} windows"
             + (f" (w = {', '.join(below)})" if below else "")
-            + (f", with an interval below 0 for w = {', '.join(sure)}." if sure else ", with an interval below 0 for none.")
+            + (f", with an interval below 0 for {len(sure)}." if all(len(values) > 1 for values in equal.values()) else ".")
         )
     parts += [_against_full(data), common.closing(data.cells)]
     return " ".join(part for part in parts if part)
