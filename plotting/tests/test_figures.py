@@ -1,6 +1,7 @@
 """Figures: what they show, refuse and remember."""
 
 import hashlib
+import math
 import os
 import subprocess
 import sys
@@ -10,8 +11,9 @@ import pytest
 import synthetic
 
 from copylab_plots import load_sweep, style
+from copylab_plots.compare import pairs, savings
 from copylab_plots.__main__ import main
-from copylab_plots.figures import gradient_rank, spamlang
+from copylab_plots.figures import bounded_rank, byte_level, gradient_rank, spamlang, token_efficiency, windows
 from copylab_plots.stats import mean_interval
 
 FORMATS = ("pdf", "png", "svg")
@@ -170,3 +172,102 @@ def test_gradient_rank_names_and_hatches_missing_cells(tmp_path, capsys):
     assert "missing: vanilla, head.rank = 0, task.vocab = 1024, seed 2" in capsys.readouterr().err
     figure, _, _ = gradient_rank.draw(load_sweep(tmp_path, "gradient-rank"), allow_missing=True)
     assert sum(bool(p.get_hatch()) for p in figure.axes[0].patches) == 1
+
+
+def panel(figure, title):
+    return next(axes for axes in figure.axes if axes.get_title(loc="left")[5:] == title)
+
+
+def line(axes, label):
+    return next(line for line in axes.lines if line.get_label() == label)
+
+
+def means(axes, marker):
+    """x of the marks of a dot plot, from the top row to the lowest."""
+    found = [(line.get_ydata()[0], line.get_xdata()[0]) for line in axes.lines if line.get_marker() == marker]
+    return [x for _, x in sorted(found, reverse=True)]
+
+
+def test_token_efficiency_marks_the_savings_of_the_curves(tmp_path):
+    synthetic.token_efficiency(tmp_path)
+    sweep = load_sweep(tmp_path, "token-efficiency")
+    figure, caption, _ = token_efficiency.draw(sweep)
+    assert [axes.get_title(loc="left")[5:] for axes in figure.axes] == [
+        "Full attention", "Hybrid", "Sliding window", "Token saving by backbone", "Token saving by width",
+        "Gain on copyable and new targets",
+    ]  # fmt: skip
+
+    def expected(backbone, dim):
+        where = {"model.backbone": backbone, "model.dim": dim}
+        return mean_interval(savings(pairs(sweep.select(**where), "copy_paste", "vanilla")))
+
+    backbones = means(figure.axes[3], "o")
+    assert backbones == [expected(b, 64).mean for b in ("full", "hybrid", "sliding")]
+    assert backbones == pytest.approx([1.2, 1.3, 1.5], abs=0.1)  # what the runs were made with
+    assert means(figure.axes[3], "D") == pytest.approx([s / 1.12 for s in backbones])
+    over_width = dict(zip(*line(figure.axes[4], "Copy-Paste LM").get_data()))
+    assert over_width == {dim / 4096: expected("full", dim).mean for dim in (32, 64, 128)}
+    interval = expected("full", 64)
+    assert f"Full attention S = {interval.mean:.2f} ± {interval.high - interval.mean:.2f}" in caption
+    assert "n = 3)" in caption and "(p = " in caption and "+12.0, +5.0, +2.0 %" in caption
+
+
+def test_token_efficiency_draws_what_there_is(tmp_path):
+    synthetic.token_efficiency(tmp_path, seeds=(1,), absent={("vanilla", "hybrid", 64, 1), ("copy_paste", "full", 32, 1)})
+    figure, caption, _ = token_efficiency.draw(load_sweep(tmp_path, "token-efficiency"), allow_missing=True)
+    assert "Hybrid" not in [axes.get_title(loc="left")[5:] for axes in figure.axes]
+    assert "n = 1 seed." in caption and "(no p value, n = 1)" in caption and "2 cells without a result." in caption
+
+
+def test_windows_compares_at_equal_memory(tmp_path):
+    synthetic.windows(tmp_path)
+    sweep = load_sweep(tmp_path, "windows")
+    figure, caption, _ = windows.draw(sweep)
+    gain = panel(figure, "What the copy head adds")
+    assert line(gain, "at equal window").get_ydata() == pytest.approx([-0.1] * 4, abs=0.01)
+    # The plain loss falls by 0.1 nats per doubling of its memory; copy keys raise that from 2Lw to 2Lw + T.
+    expected = {w: 0.1 * math.log2(1 + 256 / (8 * w)) - 0.1 for w in (8, 16, 64)} | {256: -0.1}
+    for w, plotted in zip(*line(gain, "at equal memory").get_data()):
+        assert plotted == pytest.approx(expected[w], abs=0.01)
+    assert "for 2 of 4 windows (w = 64, 256)" in caption
+    assert "5.33 times less memory at T = 256 (2LT/(2Lw + T) = 5.33)" in caption
+
+
+def test_windows_says_what_is_missing(tmp_path):
+    synthetic.windows(tmp_path, absent={("copy_paste", 16, 2)})
+    figure, caption, _ = windows.draw(load_sweep(tmp_path, "windows"), allow_missing=True)
+    assert sum(bool(p.get_hatch()) for axes in figure.axes for p in axes.patches) == 1
+    assert "1 cells without a result." in caption
+
+
+def test_byte_level_sets_the_gain_against_ratio_and_lost_gradient(tmp_path):
+    synthetic.byte_level(tmp_path)
+    sweep = load_sweep(tmp_path, "byte-level")
+    figure, caption, _ = byte_level.draw(sweep)
+    over_ratio = dict(zip(*line(panel(figure, "Gain against vocabulary"), "$D$ = 64").get_data()))
+    over_lost = dict(zip(*line(panel(figure, "Gain against lost gradient"), "$D$ = 64").get_data()))
+    assert list(over_ratio) == [4, 8, 16, 64]
+    assert list(over_ratio.values()) == list(over_lost.values())
+    for lost, plotted in over_lost.items():
+        assert plotted == pytest.approx(-0.1 * lost, abs=0.01)
+    found = {c.seed: c.value("test/bits_per_byte") for c in sweep.select(arm="copy_paste", **{"task.vocab": 512})}
+    plain = {c.seed: c.value("test/bits_per_byte") for c in sweep.select(arm="vanilla", **{"task.vocab": 512})}
+    assert over_ratio[8] == mean_interval([found[s] - plain[s] for s in (1, 2, 3)]).mean
+    assert "bytes, D = 256 (r = 0.000)" in caption and "of what BPE 4,096, D = 256 gains" in caption
+
+
+def test_bounded_rank_compares_both_bounds(tmp_path):
+    synthetic.bounded_rank(tmp_path)
+    figure, caption, _ = bounded_rank.draw(load_sweep(tmp_path, "bounded-rank"))
+    share = line(panel(figure, "What the backward bound explains"), "Backward-only rank")
+    assert list(share.get_xdata()) == [4, 8, 16, 32]
+    assert share.get_ydata() == pytest.approx([0.5] * 4, abs=0.05)
+    forward = line(panel(figure, "Token saving over the lowest rank"), "Factorised head (forward rank)").get_ydata()
+    assert forward[0] == 1 and list(forward) == sorted(forward)
+    assert "dense 1.7" in caption
+
+
+def test_bounded_rank_without_the_dense_head_leaves_the_share_out(tmp_path):
+    synthetic.bounded_rank(tmp_path, absent={("dense", s) for s in (1, 2, 3)})
+    figure, _, _ = bounded_rank.draw(load_sweep(tmp_path, "bounded-rank"), allow_missing=True)
+    assert "What the backward bound explains" not in [axes.get_title(loc="left")[5:] for axes in figure.axes]

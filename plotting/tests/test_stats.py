@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from copylab_plots.stats import mean_interval, t_quantile
+from copylab_plots.stats import mean_interval, rank_correlation, t_quantile, t_test
 
 # Two-sided quantiles of Student's t (Abramowitz & Stegun, table 26.10, and R's qt for more digits).
 TABLE = [
@@ -34,7 +34,23 @@ def test_one_seed_has_no_interval():
     assert (mean, n) == (0.5, 1) and math.isnan(low) and math.isnan(high)
 
 
-@pytest.mark.parametrize("call", [lambda: mean_interval([]), lambda: t_quantile(0.95, 0), lambda: t_quantile(1.0, 3)])
+def test_p_values_of_the_t_test():
+    for confidence, dof, t in TABLE:  # values of mean t and standard error 1
+        away = math.sqrt((dof + 1) * dof / 2)
+        values = [t - away, *[t] * (dof - 1), t + away]
+        assert t_test(values) == pytest.approx(1 - confidence, rel=1e-6)
+    assert t_test([1.0, -1.0]) == 1 and t_test([2.0, 2.0, 2.0]) == 0
+    assert math.isnan(t_test([1.0])) and math.isnan(t_test([0.0, 0.0]))
+
+
+def test_rank_correlation():
+    assert rank_correlation([1, 2, 3, 4], [10, 20, 25, 1000]) == 1
+    assert rank_correlation([1, 2, 3, 4], [2, 1, 4, 3]) == pytest.approx(0.6)  # 1 - 6 sum d^2 / (n (n^2 - 1))
+    assert rank_correlation([1, 2, 2, 3], [3, 2, 2, 1]) == -1
+    assert math.isnan(rank_correlation([1, 1], [1, 2]))
+
+
+@pytest.mark.parametrize("call", [lambda: mean_interval([]), lambda: t_quantile(0.95, 0), lambda: t_quantile(1.0, 3), lambda: rank_correlation([1], [])])
 def test_nonsense_is_refused(call):
     with pytest.raises(ValueError):
         call()

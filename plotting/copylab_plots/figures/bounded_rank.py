@@ -64,19 +64,15 @@ class Data:
 
 
 class Curves:
-    """Validation loss of the dense head and of all ranks of one kind of bound."""
-
-    about = ""
-
-    def __init__(self, kind: str, title: str):
-        self.kind, self.title = kind, title
+    title = "Loss of factorised heads"
+    about = "validation loss by rank; the first evaluations lie above"
 
     def wanted(self, data: Data) -> bool:
-        return bool(getattr(data, self.kind))
+        return bool(data.forward)
 
     def draw(self, data: Data, axes: Axes) -> None:
         colors = dict(zip(data.ranks, style.sequence(len(data.ranks))))
-        every = [(f"{r}", cells, colors[r], "-") for r, cells in getattr(data, self.kind).items()]
+        every = [(f"{r}", cells, colors[r], "-") for r, cells in data.forward.items()]
         if data.dense:
             every.append(("dense", data.dense, style.INK, "--"))
         names, end, lows, tops = [], 0.0, [], []
@@ -89,10 +85,9 @@ class Curves:
             lows.append(min(means))
             tops.append(next((m for x, m in zip(sorted(points), means) if x >= 0.12 * end), means[0]))
         low, top = min(lows), max(tops)
-        axes.set_ylim(low - 0.08 * (top - low), top)
+        axes.set_ylim(low - 0.12 * (top - low), top)
         axes.set_xlim(0, end * 1.2)
-        axes.set_xticks([t for t in axes.get_xticks() if t <= end])
-        axes.set_xlim(0, end * 1.2)
+        axes.locator_params(axis="x", nbins=4)
         style.end_labels(axes, names)
         axes.xaxis.set_major_formatter(style.plain_numbers())
         axes.set_xlabel("Training tokens")
@@ -100,7 +95,7 @@ class Curves:
 
 
 class OverRank:
-    """Something against the rank, a curve for each kind of bound."""
+    """values(data, cells), one per seed, against the rank: a curve for each kind of bound."""
 
     def draw(self, data: Data, axes: Axes) -> None:
         style.log_ticks(axes, data.ranks, [str(r) for r in data.ranks])
@@ -111,12 +106,9 @@ class OverRank:
             if values:
                 mean = mean_interval(values).mean
                 axes.axhline(mean, color=style.INK, lw=1.0, ls="--", zorder=1)
-                axes.annotate("dense", (1, mean), (-2, 3), xycoords=axes.get_yaxis_transform(), textcoords="offset points",
-                              ha="right", size=7.5)  # fmt: skip
+                axes.annotate("dense", (0, mean), (3, 3), xycoords=axes.get_yaxis_transform(), textcoords="offset points",
+                              size=7.5)  # fmt: skip
         axes.set_xlabel("Rank")
-
-    def values(self, data: Data, cells: Sequence[Cell]) -> list[float]:
-        raise NotImplementedError
 
 
 class FinalLoss(OverRank):
@@ -149,8 +141,7 @@ class Saving(OverRank):
 
     def draw(self, data: Data, axes: Axes) -> None:
         super().draw(data, axes)
-        axes.set_yscale("log", base=2)
-        axes.yaxis.set_major_formatter(style.plain_numbers())
+        axes.margins(y=0.12)
         axes.set_ylabel("Token saving $S$")
 
 
@@ -178,21 +169,14 @@ class Share:
         axes.set_ylabel("Backward gap / forward gap (%)")
 
 
-PANELS = [
-    Curves("forward", "Factorised head"), Curves("backward", "Backward-only rank"), FinalLoss(), Saving(), Share(),
-]  # fmt: skip
+PANELS = [Curves(), FinalLoss(), Saving(), Share()]
 
 
 # ---- caption -------------------------------------------------------------------------------------------------
 
 
 def _caption(data: Data, panels: Sequence) -> str:
-    parts = [common.opening(data.sweep, data.cells)]
-    curves = [i for i, panel in enumerate(panels) if isinstance(panel, Curves)]
-    if curves:
-        which = ", ".join(f"({'ab'[i]})" for i in curves)
-        parts.append(f"{which} validation loss by rank; the first evaluations lie above.")
-    parts += [f"({'abcdefghijkl'[i]}) {panel.about}." for i, panel in enumerate(panels) if panel.about]
+    parts = [common.opening(data.sweep, data.cells), common.letters(panels)]
     parts += [_savings(data), _shares(data), common.closing(data.cells)]
     return " ".join(part for part in parts if part)
 

@@ -39,4 +39,14 @@ TEST_CASE("Token saving: the first crossing, interpolated, before the cooldown",
   const Curve flat{{0, 100, 300}, {8, 9, 9}};
   REQUIRE(token_saving(flat, reference, 300) == Approx(0.0));
   REQUIRE(std::isnan(token_saving({}, reference, 300)));
+  REQUIRE(std::isnan(token_saving(reference, {}, 300)));
+  // The reference counts up to its last point before the cooldown, not to a value between points.
+  const Curve falling{{0, 100, 300}, {8, 4, 2}};
+  REQUIRE(token_saving(falling, falling, 250) == Approx(1.0));
+  REQUIRE(token_saving(falling, reference, 300) == Approx(3.0));
+  // There from the start: no ratio.
+  REQUIRE(std::isnan(token_saving({{0, 100}, {4, 3}}, reference, 300)));
+  // The figures compute the same number: see plotting/tests/test_compare.py.
+  REQUIRE(token_saving({{0, 70, 170}, {7.9, 5.3, 3.7}}, {{0, 90, 190}, {8.1, 6.1, 4.2}}, 190) ==
+          Approx(190 / (70 + 100 * 1.1 / 1.6)).epsilon(1e-12));
 }
