@@ -230,7 +230,8 @@ def end_labels(axes: Axes, labels: Iterable[tuple[float, float, str, str]]) -> N
 
 
 def headroom(axes: Axes, share: float) -> None:
-    """Raises the top of the y axis, so that this share of its height is free for a legend."""
+    """Raises the top of the y axis, so that this share of its height is free for a legend: no ticks, no grid."""
+    axes.set_yticks([tick for tick in axes.get_yticks() if axes.get_ylim()[0] <= tick <= axes.get_ylim()[1]])
     forward, back = axes.yaxis.get_transform().transform, axes.yaxis.get_transform().inverted().transform
     low, high = forward(axes.get_ylim())
     axes.set_ylim(top=back(low + (high - low) / (1 - share)))

@@ -189,10 +189,10 @@ def _savings(data: Data) -> str:
     for kind, rank, cells in groups:
         values = data.savings_of(cells)
         if values:
-            parts.append(f"{kind}{'' if rank is None else f' {rank}'} {common.plus_minus(values)}")
-    return f"S: {', '.join(parts)}." if parts else ""
+            parts.append(f"{kind}{'' if rank is None else f' {rank}'}: {common.plus_minus(values)}")
+    return f"S: {'; '.join(parts)}." if parts else ""
 
 
 def _shares(data: Data) -> str:
     parts = [f"{rank}: {common.plus_minus([100 * v for v in values], 0)} %" for rank, values in data.shares().items()]
-    return f"Share of the forward gap by rank: {', '.join(parts)}." if parts else ""
+    return f"Share by rank: {'; '.join(parts)}." if parts else ""
