@@ -192,6 +192,7 @@ def token_efficiency(results: Path, seeds=(1, 2, 3), absent=()) -> None:
         for arm, times in (("vanilla", 1.0), ("copy_paste", ahead)):
             evaluated = text_run(times, offset)
             evaluated["test/loss_by_slice"] = ([evaluated["test/loss"] - 1, evaluated["test/loss"] + 1], {"slice": ["copyable", "new"]})
+            evaluated["transfer/loss"] = 6.0 - 0.02 * (arm == "copy_paste")
             if arm == "copy_paste":
                 evaluated |= {"overhead/time_ratio": 1.1 + 0.01 * seed, "overhead/flop_ratio": 1.05, "overhead/parameter_ratio": 1.02}
             status = "missing" if (arm, backbone, dim, seed) in absent else "done"

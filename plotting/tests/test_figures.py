@@ -194,7 +194,7 @@ def test_token_efficiency_marks_the_savings_of_the_curves(tmp_path):
     figure, caption, _ = token_efficiency.draw(sweep)
     assert [axes.get_title(loc="left")[5:] for axes in figure.axes] == [
         "Full attention", "Hybrid", "Sliding window", "Token saving by backbone", "Token saving by width",
-        "Gain on copyable and new targets",
+        "Gain by target and text",
     ]  # fmt: skip
 
     def expected(backbone, dim):
@@ -210,6 +210,8 @@ def test_token_efficiency_marks_the_savings_of_the_curves(tmp_path):
     interval = expected("full", 64)
     assert f"Full attention S = {interval.mean:.2f} ± {interval.high - interval.mean:.2f}" in caption
     assert "n = 3)" in caption and "(p = " in caption and "+12.0, +5.0, +2.0 %" in caption
+    assert "Perplexity on other text: Full attention −2.0 ± 0.0 %" in caption  # exp(-0.02)
+    assert means(figure.axes[5], "D") == pytest.approx([-0.02] * 5)
 
 
 def test_token_efficiency_draws_what_there_is(tmp_path):
@@ -264,7 +266,7 @@ def test_bounded_rank_compares_both_bounds(tmp_path):
     assert share.get_ydata() == pytest.approx([0.5] * 4, abs=0.05)
     forward = line(panel(figure, "Token saving over the lowest rank"), "Factorised head (forward rank)").get_ydata()
     assert forward[0] == 1 and list(forward) == sorted(forward)
-    assert "dense 1.7" in caption
+    assert "dense: 1.7" in caption
 
 
 def test_bounded_rank_without_the_dense_head_leaves_the_share_out(tmp_path):

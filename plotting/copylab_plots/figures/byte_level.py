@@ -138,8 +138,7 @@ class Levels:
                 style.interval_mark(axes, [pair[side].value(BITS) for pair in setting.pairs], y, look.color, look.marker)
         common.rows_axis(axes, [s.name.replace("D =", "$D$ =").replace(", ", ",\n") for s in data.settings])
         axes.set_xlabel("Bits per byte of test text")
-        axes.legend(handles=[style.Look(look.label, look.color, look.marker, True, "none").handle() for look in (PLAIN, COPY)],
-                    loc="upper center", ncol=2, handlelength=0.8, borderaxespad=0.1)  # fmt: skip
+        common.legend_on_top(axes, [common.mark(look.label, look.color, look.marker) for look in (PLAIN, COPY)])
 
 
 PANELS = [Gain(), GainOverLost(), Saving(), Levels()]

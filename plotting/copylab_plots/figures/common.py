@@ -104,3 +104,14 @@ def rows_axis(axes: Axes, labels: Sequence[str], reference: float | None = None)
         axes.plot([reference] * 2, [-0.6, len(labels) - 0.45], color=style.INK, lw=0.8, zorder=1)
     axes.grid(axis="x")
     axes.grid(visible=False, axis="y")
+
+
+def legend_on_top(axes: Axes, handles: Sequence[Line2D]) -> None:
+    """One row of marks across the top of the panel, clear of the grid."""
+    axes.legend(handles=handles, loc="upper center", ncol=len(handles), handlelength=0.8, columnspacing=0.9, handletextpad=0.3,
+                borderaxespad=0.1, frameon=True, facecolor="white", edgecolor="none", framealpha=1)  # fmt: skip
+
+
+def mark(label: str, color: str, marker: str, filled: bool = True) -> Line2D:
+    """A legend's entry for a mark without a line."""
+    return style.Look(label, color, marker, filled, "none").handle()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from statistics import median
 from typing import Callable, Sequence
@@ -19,6 +20,7 @@ from . import common
 BACKBONE, WIDTH, VOCAB = "model.backbone", "model.dim", "task.vocab"
 NAMES = {"full": "Full attention", "hybrid": "Hybrid", "sliding": "Sliding window"}
 TIME = "overhead/time_ratio"
+OTHER_TEXT = "transfer/loss"
 
 # Godey and Artzi (arXiv 2610.19247): times fewer tokens at 1.7B by backbone, and by size as D/V -> range.
 PAPER_BACKBONES = {"full": 1.2, "hybrid": 1.2, "sliding": 1.5}
@@ -153,8 +155,7 @@ class Savings:
                     style.interval_mark(axes, values, y, look.color, look.marker, look.filled)
         common.rows_axis(axes, [NAMES[b].replace(" ", "\n") for b in data.backbones], reference=1)
         axes.set_xlabel("Token saving $S$")
-        axes.legend(handles=_saving_handles("paper, 1.7B"), loc="upper center", ncol=3, handlelength=0.8, columnspacing=0.9,
-                    handletextpad=0.3, borderaxespad=0.1)  # fmt: skip
+        common.legend_on_top(axes, _saving_handles("paper, 1.7B"))
 
 
 class OverWidth:
@@ -181,33 +182,39 @@ class OverWidth:
         axes.set_xlabel("$D/V$", labelpad=13)
         axes.set_ylabel("Token saving $S$")
         style.headroom(axes, 0.12)
-        axes.legend(handles=_saving_handles("paper"), loc="upper center", ncol=3, handlelength=0.8, columnspacing=0.9,
-                    handletextpad=0.3, borderaxespad=0.1)  # fmt: skip
+        common.legend_on_top(axes, _saving_handles("paper"))
 
 
-class Slices:
-    title = "Gain on copyable and new targets"
+class Gains:
+    title = "Gain by target and text"
     about = (
-        "test loss of the Copy-Paste model less that of the plain one, on targets that occur earlier in their context "
-        "(copyable) and on others (new)"
+        "test loss of the Copy-Paste model less that of the plain one: on targets that occur earlier in their context "
+        "(copyable), on others (new), and on text of another corpus"
     )
-    looks = (("copyable", "o", True), ("new", "s", False))
 
     def wanted(self, data: Data) -> bool:
-        return any(cell.has("test/loss_by_slice") for cell, _ in data.pairs)
+        return bool(self.kinds(data))
+
+    def kinds(self, data: Data) -> list[tuple[str, Callable[[Cell], float], str, str, bool]]:
+        """Label, value of a cell, and colour, marker and filling of its mark."""
+        found = []
+        if data.pairs and all(cell.has("test/loss_by_slice") for cell, _ in data.pairs):
+            found.append(("copyable", lambda cell: by_slice(cell, "copyable"), style.BLUE, "o", True))
+            found.append(("new", lambda cell: by_slice(cell, "new"), style.BLUE, "s", False))
+        if data.pairs and all(cell.has(OTHER_TEXT) for pair in data.pairs for cell in pair):
+            corpus = data.pairs[0][0].get("measure.transfer.corpus", "other text")
+            found.append((corpus, lambda cell: cell.value(OTHER_TEXT), style.GREEN, "D", True))
+        return found
 
     def draw(self, data: Data, axes: Axes) -> None:
         groups = [(name, found) for name, found in data.groups() if found]
+        kinds = self.kinds(data)
         for row, (_, found) in enumerate(reversed(groups)):
-            for slot, (label, marker, filled) in enumerate(self.looks):
-                values = differences(found, lambda cell: by_slice(cell, label))
-                style.interval_mark(axes, values, row + 0.14 * (1 - 2 * slot), style.BLUE, marker, filled)
+            for slot, (_, value, *mark) in enumerate(kinds):
+                style.interval_mark(axes, differences(found, value), row + 0.22 * ((len(kinds) - 1) / 2 - slot), *mark)
         common.rows_axis(axes, [name if " = " in name else name.replace(" ", "\n") for name, _ in groups], reference=0)
         axes.set_xlabel("Difference of test loss (nats)")
-        axes.legend(
-            handles=[style.Look(label, style.BLUE, marker, filled, "none").handle() for label, marker, filled in self.looks],
-            loc="upper center", ncol=2, handlelength=0.8, borderaxespad=0.1,
-        )  # fmt: skip
+        common.legend_on_top(axes, [common.mark(label, *mark) for label, _, *mark in kinds])
 
 
 def by_slice(cell: Cell, label: str) -> float:
@@ -215,12 +222,11 @@ def by_slice(cell: Cell, label: str) -> float:
 
 
 def _saving_handles(paper: str) -> list[Line2D]:
-    marks = [style.Look(text, look.color, look.marker, look.filled, "none").handle()
-             for text, look in (("$S$", COPY), (ADJUSTED.label, ADJUSTED))]  # fmt: skip
+    marks = [common.mark(text, look.color, look.marker, look.filled) for text, look in (("$S$", COPY), (ADJUSTED.label, ADJUSTED))]
     return [*marks, Line2D([], [], color=style.GREY, lw=2.2, label=paper)]
 
 
-PANELS = [*map(Curves, NAMES), Savings(), OverWidth(), Slices()]
+PANELS = [*map(Curves, NAMES), Savings(), OverWidth(), Gains()]
 
 
 # ---- caption -------------------------------------------------------------------------------------------------
@@ -236,7 +242,7 @@ def _caption(data: Data, panels: Sequence) -> str:
     named = [(name, found) for name, found in data.groups() if savings(found)]
     if named:
         parts.append("S, over step time, steps saved with the paired t-test: " + "; ".join(_saving(*group) for group in named) + ".")
-    parts += [_between(data), _cost(data), _losses(data), common.closing(data.cells)]
+    parts += [_between(data), _cost(data), _losses(data), _elsewhere(data), common.closing(data.cells)]
     return " ".join(part for part in parts if part)
 
 
@@ -283,6 +289,16 @@ def _losses(data: Data) -> str:
     if all(gain.n > 1 for gain in gains):
         text += f", {sum(gain.high < 0 for gain in gains)} with an interval below 0"
     return text + "."
+
+
+def _elsewhere(data: Data) -> str:
+    """Perplexity on text of another corpus, as a share of the plain model's (C5)."""
+    parts = []
+    for name, found in data.groups():
+        if found and all(cell.has(OTHER_TEXT) for pair in found for cell in pair):
+            percent = [100 * math.expm1(d) for d in differences(found, OTHER_TEXT)]
+            parts.append(f"{name} {common.plus_minus(percent, 1, sign=True)} %")
+    return f"Perplexity on {data.pairs[0][0].get('measure.transfer.corpus', 'other text')}: {'; '.join(parts)}." if parts else ""
 
 
 def final_loss(cell: Cell) -> float:
