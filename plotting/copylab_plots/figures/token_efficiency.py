@@ -126,8 +126,9 @@ class Curves:
             return
         level = max(plain.values[-1], min(copy.values))
         ends = [first_at(curve, level) for curve in (copy, plain)]
-        axes.annotate("", (ends[0], level), (ends[1], level), arrowprops={"arrowstyle": "<->", "color": style.INK, "lw": 0.9,
-                      "shrinkA": 0, "shrinkB": 0})  # fmt: skip
+        if abs(ends[1] - ends[0]) > 0.04 * plain.tokens[-1]:  # else its heads would lie on each other
+            axes.annotate("", (ends[0], level), (ends[1], level), arrowprops={"arrowstyle": "<->", "color": style.INK,
+                          "lw": 0.9, "shrinkA": 0, "shrinkB": 0})  # fmt: skip
         axes.annotate(f"$S$ = {mean_interval(found).mean:.2f}", (min(ends), level), (-3, -3), textcoords="offset points",
                       ha="right", va="top", size=8)  # fmt: skip
 
@@ -236,7 +237,7 @@ def _caption(data: Data, panels: Sequence) -> str:
     curves = sum(isinstance(panel, Curves) for panel in panels)
     parts = [common.opening(data.sweep, data.cells)]
     if curves:
-        which = "(a)" if curves == 1 else f"(a)–({'abc'[curves - 1]})"
+        which = ("(a)", "(a), (b)", "(a)–(c)")[curves - 1]
         parts.append(f"{which} validation loss; the first evaluations lie above; arrow: S.")
     parts += [f"({'abcdefghijkl'[i]}) {panel.about}." for i, panel in enumerate(panels) if panel.about]
     named = [(name, found) for name, found in data.groups() if savings(found)]
