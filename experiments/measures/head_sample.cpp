@@ -26,6 +26,8 @@ Matrix host_matrix(const Backend& backend, const Tensor& t) {
 }
 
 Matrix output_matrix(const MeasureInput& in, const nn::Model& model) {
+  expect(!find_parameter(model, "mixture_head.prior.weight"), "measure",
+         "a head of one softmax expected: got a mixture of softmaxes");
   // A gate adds rows beyond the vocabulary: they are no part of the softmax.
   const Tensor* weight = find_parameter(model, "lm_head.weight");
   const Tensor* down = find_parameter(model, "lm_head.down.weight");

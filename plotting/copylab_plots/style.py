@@ -106,6 +106,8 @@ _ARMS = {
     "detach_q": ("Copy-Paste, queries blocked", SKY, "v"),
     "detach_k": ("Copy-Paste, keys blocked", ORANGE, "^"),
     "detach_both": ("Copy-Paste, both blocked", PURPLE, "D"),
+    "detach_gate": ("Copy-Paste, gate blocked", GREEN, "P"),
+    "detach_lm": ("Copy-Paste, LM head blocked", BLACK, "X"),
 }
 _SPARE = ((GREEN, "D"), (PURPLE, "v"), (ORANGE, "^"), (SKY, "P"), (BLACK, "X"))
 

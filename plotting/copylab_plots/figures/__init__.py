@@ -9,7 +9,7 @@ from typing import Callable
 from .. import style
 from ..output import save
 from ..results import ResultsError, load_sweep
-from . import bounded_rank, byte_level, gradient_rank, spamlang, token_efficiency, windows
+from . import bounded_rank, byte_level, gradient_rank, heads, spamlang, stop_gradient, token_efficiency, windows
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,9 @@ REGISTRY = {
     "byte-level": Entry("byte-level", byte_level.draw),
     "bounded-rank": Entry("bounded-rank", bounded_rank.draw),
     "windows": Entry("windows", windows.draw),
+    "heads": Entry("heads", heads.draw),
+    "stop-gradient": Entry("stop-gradient", stop_gradient.draw),
+    "stop-gradient-spamlang": Entry("stop-gradient-spamlang", stop_gradient.draw_spamlang),
 }
 
 
