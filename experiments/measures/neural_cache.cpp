@@ -41,8 +41,8 @@ struct Tuned {
 std::vector<Field> fields() {
   return {
       {"measure.neural_cache.theta_min", 0.003, "smallest theta tried", 1e-9, 1e9},
-      {"measure.neural_cache.theta_max", 3.0, "largest theta tried", 1e-9, 1e9},
-      {"measure.neural_cache.thetas", int64_t{13}, "values of theta, log-spaced", 1, 1000},
+      {"measure.neural_cache.theta_max", 10.0, "largest theta tried", 1e-9, 1e9},
+      {"measure.neural_cache.thetas", int64_t{15}, "values of theta, log-spaced", 1, 1000},
       {"measure.neural_cache.windows", std::vector<int64_t>{0},
        "past positions tried; 0 = the whole context"},
   };

@@ -209,10 +209,10 @@ TEST_CASE("neural_cache reports the setting that was best on the validation spli
   c.settings.set("measure.neural_cache.windows", std::vector<int64_t>{8, 2});
   const MeasureOutput out = c.measure(neural_cache_measure);
   const MeasureOutput::Array& losses = out.arrays.at("valid_loss");
-  REQUIRE(losses.shape == std::vector<int64_t>{2, 13});
+  REQUIRE(losses.shape == std::vector<int64_t>{2, 15});
   const int64_t best = std::min_element(losses.values.begin(), losses.values.end()) - losses.values.begin();
-  CHECK(scalar(out, "theta") == out.coordinates.at("theta_tried")[best % 13]);
-  CHECK(scalar(out, "window") == out.coordinates.at("window_tried")[best / 13]);
+  CHECK(scalar(out, "theta") == out.coordinates.at("theta_tried")[best % 15]);
+  CHECK(scalar(out, "window") == out.coordinates.at("window_tried")[best / 15]);
   CHECK(scalar(out, "lambda") == out.arrays.at("valid_lambda").values[best]);
   CHECK(scalar(out, "window") == 8);  // the same symbol stood 8 back
 }
