@@ -27,7 +27,7 @@ PLAIN, SENTINEL, COPY, CHANGED, AUXILIARY, POST_HOC = (
     (style.VERMILION, "s"), (style.GREEN, "D"), (style.BLUE, "o"), (style.SKY, "v"), (style.ORANGE, "^"), (style.GREY, "P"),
 )  # fmt: skip
 GROUPS = (
-    (Row("mixture of softmaxes", "mixture_of_softmaxes", *PLAIN), Row("mixture of 15 softmaxes", "mixture_of_15", *PLAIN)),
+    (Row("mixture of softmaxes", "mixture_of_softmaxes", *PLAIN),),
     (
         Row("neural cache on plain", "vanilla", *POST_HOC, "neural_cache"),
         Row("exact match on plain", "vanilla", *POST_HOC, "exact_match"),
