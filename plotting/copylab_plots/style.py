@@ -206,11 +206,13 @@ def smooth_curve(axes: Axes, points: dict[float, Sequence[float]], color: str, l
 
 def _banded(axes: Axes, points: dict[float, Sequence[float]], xs: Sequence[float], color: str,
             bounds: tuple[float, float] = (-math.inf, math.inf)) -> list[float]:  # fmt: skip
-    """Draws the 95 % band, cut at `bounds`; returns the means."""
+    """Draws the 95 % band, cut at `bounds`, of a single point as a bar; returns the means."""
     intervals = [mean_interval(points[x]) for x in xs]
     if any(i.n > 1 for i in intervals):
         low, high = zip(*((max(i.low, bounds[0]), min(i.high, bounds[1])) for i in intervals))
         axes.fill_between(xs, low, high, color=color, alpha=0.13, lw=0, zorder=2)
+        if len(xs) == 1:
+            axes.vlines(xs, low, high, color=color, alpha=0.6, lw=1.2, zorder=2)
     return [i.mean for i in intervals]
 
 
