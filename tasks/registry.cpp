@@ -1,6 +1,8 @@
 // The list of tasks; a new task adds its line here.
 #include "core/error.h"
 #include "core/nearest.h"
+#include "tasks/induction.h"
+#include "tasks/recall.h"
 #include "tasks/spamlang.h"
 #include "tasks/task.h"
 #include "tasks/text/text.h"
@@ -8,7 +10,7 @@
 namespace copylab {
 
 const std::vector<TaskEntry>& task_registry() {
-  static const std::vector<TaskEntry> entries = {spamlang_task, text_task};
+  static const std::vector<TaskEntry> entries = {spamlang_task, induction_task, recall_task, text_task};
   return entries;
 }
 

@@ -16,6 +16,10 @@
 namespace copylab::nn {
 namespace {
 
+// Sequences may be this many times longer than the length that the model was built for, at positions that no
+// training has seen; the table of angles is small.
+constexpr int64_t kReach = 4;
+
 // 8/3 of the width, rounded up to a multiple of 32: 576 -> 1536 as in SmolLM2.
 int64_t default_ffn(int64_t dim) {
   return (8 * dim / 3 + 31) / 32 * 32;
@@ -89,7 +93,7 @@ Transformer::Transformer(Parameters& parameters, const TransformerOptions& optio
                          int64_t max_length)
     : options_(options),
       rope_(parameters.backend(), parameters.dtype(), options.shape.dim / options.shape.heads,
-            options.rope_theta, max_length) {
+            options.rope_theta, kReach * max_length) {
   const auto& [dim, layers, heads, kv_heads, ffn] = options_.shape;
   const int64_t kv_dim = dim / heads * kv_heads;
   const Init in = Init::normal(options_.init_std);

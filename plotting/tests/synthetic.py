@@ -242,3 +242,35 @@ def bounded_rank(results: Path, seeds=(1, 2, 3), absent=()) -> None:
         status = "missing" if (arm, seed) in absent else "done"
         builder.add(arm, {}, seed, config, text_run(1.0, gap + 0.01 * seed), status=status)
     builder.write(title="Bounded rank", command="copylab run bounded-rank --preset quick")
+
+
+def induction(results: Path, seeds=(1, 2, 3), experiment="induction", absent=()) -> None:
+    """Both arms of induction: six layers of four heads, and a copy head in one arm. absent: (arm, seed)."""
+    noise, builder = random.Random(4), Builder(results, experiment, "quick")
+    blocks, thresholds, top, steps = [8, 16, 32], [0.2, 0.3, 0.4, 0.5], [1, 2, 4], [0, 10, 100, 1000]
+    for arm, seed in itertools.product(("vanilla", "copy_paste"), seeds):
+        pointer = arm == "copy_paste"
+        score = [[0.02 + 0.01 * noise.random() for _ in range(4)] for _ in range(6)]
+        for layer, head in ((2, 1), (3, 0), (3, 2))[: 1 if pointer else 3]:
+            score[layer][head] = 0.6 + 0.3 * noise.random()
+        flat = [x for row in score for x in row]
+        evaluated = {
+            "induction/nll": ([0.01 * noise.random() if pointer else 0.3 / t + 0.1 for t in blocks], {"block": blocks}),
+            "induction/nll_uniform": math.log(128), "induction/score_block": 32, "induction/heads": 24,
+            "induction/score": (score, {"layer": range(6), "head": range(4)}),
+            "induction/heads_above": ([sum(x > t for x in flat) for t in thresholds], {"threshold": thresholds}),
+            "induction/training/score": ([score] * len(steps), {"step": steps, "layer": range(6), "head": range(4)}),
+            "induction/training/score_best": ([max(flat) * s / 1000 for s in steps], {"step": steps}),
+            "head_knockout/top_repeat_change": ([0.3 * k + 0.1 * noise.random() for k in top], {"top": top}),
+            "head_knockout/bottom_repeat_change": ([0.01 * k for k in top], {"top": top}),
+        }  # fmt: skip
+        if pointer:
+            evaluated |= {
+                "induction/no_copy_nll": ([2.0 + noise.random() for _ in blocks], {"block": blocks}),
+                "induction/copy_head_score": 0.97, "induction/copy_head_gated_score": 0.91,
+                "induction/training/copy_head_score": ([0.97 * s / 1000 for s in steps], {"step": steps}),
+                "head_knockout/no_copy_repeat_change": 2.0 + noise.random(),
+            }  # fmt: skip
+        config = {**BASE, "head.kind": arm, "model.layers": 6, "model.heads": 4}
+        builder.add(arm, {}, seed, config, evaluated, status="missing" if (arm, seed) in absent else "done")
+    builder.write(title="Induction", command=f"copylab run {experiment} --preset quick")

@@ -7,13 +7,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import synthetic
 
 from copylab_plots import load_sweep, style
 from copylab_plots.compare import pairs, savings
 from copylab_plots.__main__ import main
-from copylab_plots.figures import bounded_rank, byte_level, gradient_rank, spamlang, token_efficiency, windows
+from copylab_plots.figures import bounded_rank, byte_level, gradient_rank, induction, spamlang, token_efficiency, windows
 from copylab_plots.stats import mean_interval
 
 FORMATS = ("pdf", "png", "svg")
@@ -273,3 +274,34 @@ def test_bounded_rank_without_the_dense_head_leaves_the_share_out(tmp_path):
     synthetic.bounded_rank(tmp_path, absent={("dense", s) for s in (1, 2, 3)})
     figure, _, _ = bounded_rank.draw(load_sweep(tmp_path, "bounded-rank"), allow_missing=True)
     assert "What the backward bound explains" not in [axes.get_title(loc="left")[5:] for axes in figure.axes]
+
+
+def test_induction_draws_means_medians_and_sorted_heads(tmp_path):
+    synthetic.induction(tmp_path)
+    sweep = load_sweep(tmp_path, "induction")
+    figure, caption, _ = induction.draw(sweep)
+    titles = [axes.get_title(loc="left")[5:] for axes in figure.axes]
+    assert titles == ["Loss on the second copy", "Induction heads", "Scores, Vanilla LM", "Scores, Copy-Paste LM",
+                      "Scores while training", "What is lost without it"]  # fmt: skip
+    loss = next(line for line in figure.axes[0].lines if line.get_label() == "Vanilla LM")
+    for block, plotted in zip(*loss.get_data()):
+        values = [c.array("induction/nll").at(block=block).values for c in sweep.select(arm="vanilla")]
+        assert plotted == pytest.approx(mean_interval(values).mean)
+    counts = [c.array("induction/heads_above").values for c in sweep.select(arm="vanilla")]
+    assert list(figure.axes[1].lines[0].get_ydata()) == list(np.median(counts, axis=0))
+    written = [text.get_text() for text in figure.axes[2].texts]
+    scores = np.mean([-np.sort(-c.array("induction/score").values, axis=1) for c in sweep.select(arm="vanilla")], axis=0)
+    assert written == [f"{x:.2f}" for x in scores.ravel()]
+    assert figure.axes[3].texts[-1].get_text() == "copy head 0.97, times gate 0.91"
+    assert [text.get_text() for text in figure.axes[5].get_yticklabels()] == ["top 1", "top 2", "top 4", "lowest 4", "pointer"]
+    assert len(figure.axes[5].patches) == 2 * 4 + 1
+    for part in ("n = 3 seeds", "6 layers of 4 heads", "scores at T = 32"):
+        assert part in caption
+
+
+def test_induction_names_missing_cells_and_draws_the_rest(tmp_path, capsys):
+    synthetic.induction(tmp_path, experiment="induction-text", absent={("vanilla", 2)})
+    assert main(["figures", "induction-text", "--from", str(tmp_path)]) == 1
+    assert "missing: vanilla, seed 2" in capsys.readouterr().err
+    _, caption, _ = induction.draw(load_sweep(tmp_path, "induction-text"), allow_missing=True)
+    assert "Without a result: 1 cells." in caption

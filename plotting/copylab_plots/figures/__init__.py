@@ -9,7 +9,7 @@ from typing import Callable
 from .. import style
 from ..output import save
 from ..results import ResultsError, load_sweep
-from . import bounded_rank, byte_level, gradient_rank, heads, spamlang, stop_gradient, token_efficiency, windows
+from . import bounded_rank, byte_level, gradient_rank, heads, induction, spamlang, stop_gradient, token_efficiency, windows
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,8 @@ REGISTRY = {
     "heads": Entry("heads", heads.draw),
     "stop-gradient": Entry("stop-gradient", stop_gradient.draw),
     "stop-gradient-spamlang": Entry("stop-gradient-spamlang", stop_gradient.draw_spamlang),
+    "induction": Entry("induction", induction.draw),
+    "induction-text": Entry("induction-text", induction.draw),
 }
 
 
