@@ -94,7 +94,9 @@ MeasureOutput measure_run(const std::filesystem::path& path, const std::string& 
   const Settings settings = resolve(Catalogue::installed(), {config, chosen});
 
   LoadedRun run = load_run(path);
-  const auto initial = initial_model(run.settings, *run.task, run.model->parameters().backend(), path, {});
+  const auto initial =
+      run.step > 0 ? initial_model(run.settings, *run.task, run.model->parameters().backend(), path, {})
+                   : nullptr;  // a run of no updates is its own
   MeasureOutput output = run_measure(name, settings, *run.task, *run.model, initial.get(), folder);
   Metrics metrics = read_metrics(folder.metrics());
   metrics.settings = run.settings;

@@ -153,6 +153,17 @@ void CopyBehaviour::report(MeasureOutput& out) const {
   out.array("accuracy_by_repeat", accuracies, {kRepeats, modes}, {"repeat", "mode"},
             "accuracy; NaN: no such target");
   if (!pointer_) return;
+  double natural = 0, no_copy = 0;
+  for (int r = 0; r < kRepeats; ++r) {
+    natural += repeat_nll_[r][0];
+    no_copy += repeat_nll_[r][1];
+  }
+  out.scalar("no_copy_gap", (no_copy - natural) / labels_,
+             "loss of the LM head alone less the mixture's, nats");
+  for (int r = 1; r < kRepeats; ++r)
+    out.scalar("force_copy_gap_" + kRepeatNames[r],
+               share(repeat_nll_[r][2] - repeat_nll_[r][0], repeat_count_[r]),
+               "loss of the pointer alone less the mixture's on such targets, nats; NaN: no such target");
 
   // C37, C38.
   out.scalar("pointer_right",

@@ -12,6 +12,8 @@ namespace copylab {
 //   exact           norm of the projection of g on all u_i with s_i > 1e-6 s_1
 //   tau_1, 5, 10    likewise with s_i > 0.01, 0.05, 0.1 s_1
 //   transmission    |Aᵀ g| / (s_1 |g|)
+// Normalised queries (QK-norm) pass nothing along themselves, so that A of the query path has rank d - 1 at
+// most.
 constexpr int kDefinitions = 5;
 using Kept = std::array<double, kDefinitions>;
 const std::vector<std::string>& kept_definitions();

@@ -215,7 +215,7 @@ class Worker {
       if (results.count(name) && results[name].settings == asked) continue;
       stop_if_asked();
       say(fmt::format(R"({{"phase":"{0}","step":{1},"steps":{1}}})", name, plan_.steps));
-      if (!initial_)
+      if (!initial_ && plan_.steps > 0)  // else the model is the initial one
         initial_ = initial_model(settings_, *task_, model_->parameters().backend(), folder_.path, parent_);
       results[name] = {run_measure(name, settings_, *task_, *model_, initial_.get(), folder_), asked};
       writer_->save_metrics("trained");

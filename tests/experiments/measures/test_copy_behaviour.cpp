@@ -138,4 +138,6 @@ TEST_CASE("gate, sink, fixes, breaks and modes are counted per label", "[copy_be
   CHECK(loss[3] == 3);
   CHECK(loss[8] == Approx(8.5));
   CHECK(out.arrays.at("accuracy_by_repeat").values[7] == 0);  // LM head on pairs
+  CHECK(value(out, "no_copy_gap") == Approx(6.0 / 5 - 3));
+  CHECK(value(out, "force_copy_gap_pair") == Approx(8.5 - 4));
 }
