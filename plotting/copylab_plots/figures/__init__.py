@@ -9,7 +9,19 @@ from typing import Callable
 from .. import style
 from ..output import save
 from ..results import ResultsError, load_sweep
-from . import bounded_rank, byte_level, gradient_rank, heads, induction, spamlang, stop_gradient, token_efficiency, windows
+from . import (
+    bounded_rank,
+    byte_level,
+    copy_behaviour,
+    gradient_channels,
+    gradient_rank,
+    heads,
+    induction,
+    spamlang,
+    stop_gradient,
+    token_efficiency,
+    windows,
+)
 
 
 @dataclass(frozen=True)
@@ -23,6 +35,8 @@ REGISTRY = {
     "gradient-rank": Entry("gradient-rank", gradient_rank.draw),
     "token-efficiency": Entry("token-efficiency", token_efficiency.draw),
     "byte-level": Entry("byte-level", byte_level.draw),
+    "gradient-channels": Entry("gradient-channels", gradient_channels.draw),
+    "copy-behaviour": Entry("copy-behaviour", copy_behaviour.draw),
     "bounded-rank": Entry("bounded-rank", bounded_rank.draw),
     "windows": Entry("windows", windows.draw),
     "heads": Entry("heads", heads.draw),

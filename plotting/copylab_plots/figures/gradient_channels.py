@@ -75,7 +75,7 @@ class Channel:
         if self.path == "lm":
             top = max(np.nanmax(c.array(a).at(path="lm").values) for c in cells for a in (KEPT, RANDOM))
             axes.set_ylim(0, min(1.05, 1.25 * top))
-        for width in sorted({c[WIDTH] for c in cells}):
+        for width in sorted({c[WIDTH] for c in cells}) if self.path == "query" else ():
             axes.axvline(width, color=style.GREY, lw=0.8, ls=DOTS, zorder=0)
             axes.annotate("$D$", (width, 1), (2, -2), xycoords=axes.get_xaxis_transform(), textcoords="offset points",
                           ha="left", va="top", size=8, color=style.GREY)  # fmt: skip
@@ -144,11 +144,10 @@ def _steps(axes: Axes) -> None:
 
 PANELS = [
     Channel("query", "Query path", "from the scores of position t to its own hidden state", "Tokens in the context"),
-    Channel("key", "Key path", "from the scores that all later positions give key j to its hidden state; n scores there",
-            "Position of the key"),
+    Channel("key", "Key path", "from the scores that key j gets from position j and all later ones to its hidden state", "Position of the key"),
     Channel("lm", "LM head", "from the logits to the hidden state, cross-entropy of the LM head", "Tokens in the context"),
     QueryTraining(),
-    Training("r", "Lost in the LM head", "Lost share $r$", "share r of the norm of the logit gradient that the LM head loses"),
+    Training("r", "Lost in the LM head", "Lost share $r$", "share r of the norm of the logit gradient that the LM head loses, over all positions"),
     Training("c", "Cosine in the LM head", "Cosine $c$", "its cosine c with what is left, r² + c² = 1"),
 ]  # fmt: skip
 
@@ -161,8 +160,7 @@ def _caption(sweep: Sweep, data: Data, panels: Sequence) -> str:
             f"Vocabulary {vocabs}.",
             "Kept: norm of the projection of the gradient g on the left singular vectors of the Jacobian A whose singular "
             "values exceed 0.0001 % (exact rank), 1, 5 or 10 % of the largest, over the norm of g; transmission: "
-            "|Aᵀg| / (‖A‖ |g|). Dashed: a Gaussian matrix of the same shape, exact rank and transmission. Dotted: "
-            "position D.",
+            "|g A| / (‖A‖ |g|). Dashed: a Gaussian matrix of the same shape, exact rank and transmission. Dotted: D tokens.",
             common.letters(panels),
             common.closing(data.cells),
         ]
