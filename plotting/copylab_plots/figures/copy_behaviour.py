@@ -8,20 +8,21 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator
 
 from .. import style
 from ..results import Cell, Sweep
 from ..stats import mean_interval
 from . import common
 
-CORPUS = "task.corpus"
+CORPUS, TOKENS = "task.corpus", "train.tokens"
 MEASURE = "copy_behaviour"
 SPARE = ((style.BLUE, "o"), (style.VERMILION, "s"), (style.GREEN, "D"), (style.PURPLE, "^"))
 DASHES = (0, (4, 1.6))
-SCORES = (("gate_auc", "gate: pointer right"), ("use_auc", "use: pointer right"), ("sink_auc", "sink: not copyable"))
-SOURCES = {
-    "token": "target's token", "context1": "same token before", "context2": "same two before",
-    "token+context1": "token and one before", "token+context2": "token and two before",
+SCORES = (("gate_auc", "gate"), ("use_auc", "use"), ("sink_auc", "sink"))
+SOURCES = {  # of the measure, and the short name of a row
+    "token": "token", "context1": "1 before", "context2": "2 before", "token+context1": "token + 1",
+    "token+context2": "token + 2",
 }  # fmt: skip
 MODES = {
     "natural": style.Look("mixture", style.INK, "o"),
@@ -42,11 +43,16 @@ class Data:
     def __init__(self, cells: Sequence[Cell]):
         self.cells = cells
         self.done = [c for c in cells if c.done and c.has(f"{MEASURE}/gate_auc")]
-        self.corpora = list(dict.fromkeys(c[CORPUS] for c in self.done))
-        self.looks = {corpus: style.Look(corpus, *SPARE[i % len(SPARE)]) for i, corpus in enumerate(self.corpora)}
+        self.budgets = len({c.get(TOKENS) for c in self.done}) > 1
+        self.corpora = list(dict.fromkeys(map(self.text, self.done)))
+        self.looks = {text: style.Look(text, *SPARE[i % len(SPARE)]) for i, text in enumerate(self.corpora)}
+
+    def text(self, cell: Cell) -> str:
+        """What the model was trained on."""
+        return f"{cell[CORPUS]}, {style.short(cell[TOKENS])} tokens" if self.budgets else cell[CORPUS]
 
     def by_corpus(self) -> dict[str, list[Cell]]:
-        return {corpus: [c for c in self.done if c[CORPUS] == corpus] for corpus in self.corpora}
+        return {corpus: [c for c in self.done if self.text(c) == corpus] for corpus in self.corpora}
 
     def values(self, cells: Sequence[Cell], name: str) -> list[float]:
         return [c.value(f"{MEASURE}/{name}") for c in cells if c.has(f"{MEASURE}/{name}")]
@@ -110,7 +116,7 @@ class Roc(Curves):
 
 class Auc(Panel):
     title = "Area under these curves"
-    about = "use: α (1 − sink)"
+    about = "gate and use, α (1 − sink), for the first, sink for the second"
 
     def draw(self, data: Data, axes: Axes) -> None:
         rows(axes, [text for _, text in SCORES], data, lambda cells, i: data.values(cells, SCORES[i][0]))
@@ -121,8 +127,8 @@ class Auc(Panel):
 class Sources(Panel):
     title = "Where the copy mass lies"
     about = (
-        "copy mass on positions that hold the target's token or follow the same tokens, over the same mass spread evenly; "
-        "hollow: over that spread by another sequence's weights"
+        "copy mass on positions that hold the target's token, that follow the same one or two tokens, or both, over the same "
+        "mass spread evenly; hollow: over that spread by another sequence's weights"
     )
 
     def draw(self, data: Data, axes: Axes) -> None:
@@ -142,8 +148,9 @@ class Sources(Panel):
                     look = data.looks[corpus]
                     axes.plot([mean_interval(found).mean], [y], ls="none", marker=look.marker, ms=4.2, mfc="none", mec=look.color, zorder=3)
         axes.axvline(1, color=style.INK, lw=0.8, zorder=1)
+        axes.xaxis.set_major_locator(LogLocator(10, subs=(1, 2, 5)))
         axes.xaxis.set_major_formatter(style.plain_numbers())
-        axes.xaxis.set_minor_formatter(style.NullFormatter())
+        axes.xaxis.set_minor_locator(style.NullLocator())
         axes.set_xlabel("Factor over chance")
 
 
@@ -160,7 +167,7 @@ class Repairs(Panel):
 
 class Modes(Panel):
     title = "Modes by repetition"
-    about = "loss of the three modes on targets that are new, seen, or seen after the same one or two tokens; first corpus"
+    about = "loss of the three modes on targets that are new, seen, or seen after the same one or two tokens, first text of the legend"
 
     def draw(self, data: Data, axes: Axes) -> None:
         cells = data.by_corpus()[data.corpora[0]]
@@ -214,7 +221,7 @@ class Distances(Curves):
 class Ranks(Panel):
     title = "Rank over its bound"
     about = "numerical rank over contexts of the logits over D, of the log-softmax over D + 1, of the log of the mixture over 2D"
-    names = {"logits": "logits / $D$", "log_softmax": "log-softmax / $(D + 1)$", "mixture": "log mixture / $2D$"}
+    names = {"logits": "logits", "log_softmax": "log-softmax", "mixture": "mixture"}
 
     def wanted(self, data: Data) -> bool:
         return any(c.has("mixture_rank/mixture_rank") for c in data.done)
