@@ -89,12 +89,14 @@ def draw_spamlang(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, st
     right.set_yticks(range(len(arms)), [""] * len(arms))
     right.tick_params(axis="y", length=0)
     right.grid(axis="x")
+    right.grid(visible=False, axis="y")
     right.set_xlim(-3, 105)
     right.set_xlabel("Test accuracy (%)")
-    style.title(right, 1, "Circle: shown once before; diamond: more often")
+    style.title(right, 1, "By how often it was shown")
     caption = (
         f"{sweep.title or 'Blocked gradients'}, preset {sweep.preset}. Copy-Paste heads differ in the path whose gradient "
-        f"into the backbone is cut; lines are means over seeds. "
+        "into the backbone is cut; lines are means over seeds. Circles: symbols shown once before in the sequence; diamonds: "
+        "more often. "
     )
     return figure, caption + seeds_of(pairs) + _absent(cells), cells
 
