@@ -172,7 +172,8 @@ TEST_CASE("Equal runs are one job, and one of another experiment is used again",
   const Bench stage;
   Screen screen;
   Scheduler scheduler(stage.options(2), screen.display);
-  scheduler.run(stage.expand("arms_vary: [task.vocab]\narms: {a: {task.vocab: 11}, b: {task.vocab: 11}}\n").first());
+  scheduler.run(
+      stage.expand("arms_vary: [task.vocab]\narms: {a: {task.vocab: 11}, b: {task.vocab: 11}}\n").first());
   CHECK(scheduler.jobs().size() == 1);
   Scheduler other(stage.options(2), screen.display);
   const Expansion expansion = stage.expand("grid: {task.vocab: [11, 12]}\n", "other");
