@@ -7,10 +7,9 @@
 //                     targets  41  3 12  7 41  3 12
 //                               ?  ?  ?  |  =  =  =
 //
-//   block 3 to 4      tokens   50  9  7 41  3  7 41       the block has any length of the range; the room
-//   left (here 3)          targets   9  7 41  3  . 41  3       is noise before it, so that the copy always
-//   ends
-//                               ?  ?  ?  ?     =  =       last and neither place nor distance gives it away
+//   block 3 to 4      tokens   50  7 41  3  7 41  3       the block has any length of the range (here 3);
+//                     targets   7 41  3  . 41  3  .       the room left is noise before and behind the
+//                               ?  ?  ?     =  =          copies: neither place nor distance helps
 //
 //   gap 2, block 3    tokens    7 41  3 60 22  7 41       noise between the copies
 //                     targets  41  3 60 22  7 41  3
@@ -20,7 +19,8 @@
 //
 // No token occurs twice before the second copy begins, so the token before determines an inducible one. The
 // first token of the second copy can be told by its place when the block is fixed. With a range it is a
-// matter of chance when the copy begins, and that target has no label.
+// matter of chance when the copy begins, and that target has no label, nor has the noise behind the last
+// copy.
 #include "tasks/induction.h"
 
 #include <algorithm>
@@ -56,7 +56,8 @@ class Induction : public Task {
   int64_t length() const override { return tokens() - 1; }
 
   // Sequence n of a split is the same whatever the number of rows: n = index · rows + row. Draw 0 is the
-  // block's length, draws 1 and on are the tokens until the second copy.
+  // block's length, the next ones are its different tokens, and the last is how many of them lie behind the
+  // copies.
   Batch batch(Split split, uint64_t seed, int64_t index, int64_t rows) const override {
     Batch b;
     b.rows = rows;
@@ -68,15 +69,21 @@ class Induction : public Task {
     for (int64_t row = 0; row < rows; ++row) {
       const Random random(seed, purpose, index * rows + row);
       const int64_t block = block_min_ + static_cast<int64_t>(random.below(0, block_ - block_min_ + 1));
-      const int64_t second = different(block);  // where the second copy begins
-      std::vector<int32_t> sequence = draw_distinct(random, 1, second, 0, vocab_);
-      for (int64_t i = second; i < tokens(); ++i) sequence.push_back(sequence[i - block - gap_]);
+      const std::vector<int32_t> drawn = draw_distinct(random, 1, different(block), 0, vocab_);
+      const int64_t behind = static_cast<int64_t>(random.below(1 + different(block), room(block) + 1));
+      const int64_t second = different(block) - behind;  // where the second copy begins
+      const int64_t end = tokens() - behind;
+      std::vector<int32_t> sequence(drawn.begin(), drawn.begin() + second);
+      for (int64_t i = second; i < end; ++i) sequence.push_back(sequence[i - block - gap_]);
+      sequence.insert(sequence.end(), drawn.begin() + second, drawn.end());
 
       for (int64_t t = 0; t < length(); ++t) {
         const int64_t next = t + 1, i = row * length() + t;
         b.tokens[i] = sequence[t];
-        b.slice[i] = next < second ? kFirstCopy : (next - second) % block == 0 ? kCopyStart : kInducible;
-        const bool label = next < second ? label_all_ : next > second || fixed();
+        b.slice[i] = next < second || next >= end   ? kFirstCopy
+                     : (next - second) % block == 0 ? kCopyStart
+                                                    : kInducible;
+        const bool label = next < second ? label_all_ : next < end && (next > second || fixed());
         b.targets[i] = label ? sequence[next] : -1;
       }
     }
@@ -100,14 +107,20 @@ class Induction : public Task {
     if (!label_all_) return 1.0;
     // Before the second copy the next token is any that has not been shown; whoever knows that guesses right
     // once in as many tries.
-    double known = 0;
+    double known = 0, labels = 0;  // expected of one sequence
+    const double blocks = static_cast<double>(block_ - block_min_ + 1);
     for (int64_t block = block_min_; block <= block_; ++block) {
-      const int64_t second = different(block);
-      for (int64_t shown = 1; shown < second; ++shown) known += 1.0 / static_cast<double>(vocab_ - shown);
-      known += static_cast<double>(tokens() - second - (fixed() ? 0 : 1));
+      const double weight = 1.0 / blocks / static_cast<double>(room(block) + 1);
+      for (int64_t behind = 0; behind <= room(block); ++behind) {
+        const int64_t second = different(block) - behind, end = tokens() - behind;
+        const double copied = static_cast<double>(end - second - (fixed() ? 0 : 1));
+        for (int64_t shown = 1; shown < second; ++shown)
+          known += weight / static_cast<double>(vocab_ - shown);
+        known += weight * copied;
+        labels += weight * (static_cast<double>(second - 1) + copied);
+      }
     }
-    const double labels = static_cast<double>(length() - (fixed() ? 0 : 1));
-    return known / static_cast<double>(block_ - block_min_ + 1) / labels;
+    return known / labels;
   }
   double chance() const override { return 1.0 / static_cast<double>(vocab_); }
 
@@ -128,7 +141,9 @@ class Induction : public Task {
  private:
   bool fixed() const { return block_min_ == block_; }
   int64_t tokens() const { return copies_ * block_ + gap_; }
-  // Tokens before the second copy, all different: noise, the block and the gap.
+  // Noise around the copies of a block.
+  int64_t room(int64_t block) const { return copies_ * (block_ - block); }
+  // The block, the gap, and the noise around the copies: all different.
   int64_t different(int64_t block) const { return tokens() - (copies_ - 1) * block; }
 
   int64_t vocab_, block_, block_min_, copies_, gap_;
