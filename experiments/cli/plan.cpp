@@ -51,7 +51,8 @@ void print_table(const Expansion& expansion, const std::vector<Line>& lines) {
     for (const auto& [key, value] : line.cell->coordinates) row.push_back(format_value(value));
     if (!expansion.experiment().stages.empty()) row.push_back(line.stage->name);
     const Estimate& cost = line.cost;
-    const double gflop = cost.training_flops() / static_cast<double>(cost.plan.steps) / 1e9;
+    const double gflop =
+        cost.training_flops() / static_cast<double>(std::max<int64_t>(1, cost.plan.steps)) / 1e9;
     row.insert(row.end(),
                {short_number(static_cast<double>(cost.parameters)), fmt::format("{}", cost.plan.steps),
                 short_number(static_cast<double>(cost.tokens())), fmt::format("{:.3g}", gflop),
