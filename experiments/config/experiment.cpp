@@ -252,6 +252,8 @@ class Reader {
       check_select();
     }
     for (const Band& band : out.expected) {
+      // A preset may be without the arms that bands of another one are about.
+      if (!band.preset.empty() && band.preset != out.preset) continue;
       if (!band.arm.empty()) check_arm(band.arm, "expected.arm", band.at);
       if (!band.against.empty()) check_arm(band.against, "expected.against", band.at);
     }

@@ -427,6 +427,13 @@ TEST_CASE("Bands compare arms", "[expand]") {
   REQUIRE(e.expected[0].interval);
   REQUIRE(message_of(head + "  - {metric: x/y, against: b, band: [0, 1]}\n") ==
           "file.yaml:5: expected.against: expected one of the arms a, got 'b'; did you mean 'a'?");
+  const std::string elsewhere = head +
+                                "  - {metric: x/y, arm: b, preset: full, band: [0, 1]}\n"
+                                "presets: {full: {arms: {b: {head.kind: vanilla}}}, smoke: {}}\n";
+  REQUIRE(message_of(elsewhere, "smoke") == "no error");
+  REQUIRE(message_of(elsewhere, "full") == "no error");
+  REQUIRE(message_of(head + "  - {metric: x/y, arm: c, preset: full, band: [0, 1]}\npresets: {full: {}}\n",
+                     "full") != "no error");
   REQUIRE(message_of(head + "  - {metric: x/y, as: ratio, band: [0, 1]}\n") ==
           "file.yaml:5: expected.as: needs against: an arm to compare with");
 }
