@@ -52,7 +52,7 @@ bool takes(const Band& band, const Result& result) {
 Curve curve_of(const fs::path& folder, const std::string& metric) {
   const h5::File file = h5::File::open(RunFolder{folder}.metrics());
   const std::string series = "eval/" + metric;
-  if (!file.has(series)) return {};
+  if (metric.rfind("valid/", 0) != 0 || !file.has(series)) return {};  // no other result is a series
   const auto tokens = file.read<int64_t>(series.substr(0, series.rfind('/')) + "/tokens").values;
   return {{tokens.begin(), tokens.end()}, file.read<double>(series).values};
 }
@@ -60,7 +60,8 @@ Curve curve_of(const fs::path& folder, const std::string& metric) {
 // Tokens after which the learning rate of a finished run decays.
 double cooldown_of(const Result& result) {
   const h5::File file = h5::File::open(RunFolder{result.folder}.metrics());
-  const double tokens = static_cast<double>(file.read<int64_t>("train/tokens").values.back());
+  const auto rows = file.read<int64_t>("train/tokens").values;
+  const double tokens = rows.empty() ? 0.0 : static_cast<double>(rows.back());
   const bool decays = result.settings->text("train.schedule") == "wsd";
   return tokens * (1.0 - (decays ? result.settings->real("train.decay") : 0.0));
 }
@@ -77,7 +78,7 @@ const Result* reference_of(const Result& result, const Band& band, const std::ve
   return it == results.end() ? nullptr : &*it;
 }
 
-// What a band is about, of one cell; nothing where it is missing.
+// What a band is about, of one cell; nothing where it is missing. Throws Error for a damaged file.
 std::optional<double> value_of(const Band& band, const Result& result, const std::vector<Result>& results) {
   if (!result.settings) return std::nullopt;
   if (band.against.empty()) return read_metric(result.folder, band.metric);
@@ -103,6 +104,7 @@ std::string name_of(const Band& band) {
 std::string verdict(const Band& band, const MeanInterval& measured, size_t wanted) {
   if (wanted == 0) return "no such cells";
   if (measured.n < wanted) return fmt::format("missing {} of {}", wanted - measured.n, wanted);
+  if (band.interval && measured.n < 2) return "needs 2 seeds";
   const auto inside = [&](double x) { return x >= band.low && x <= band.high; };
   const bool ok =
       inside(measured.mean) && (!band.interval || (inside(measured.low) && inside(measured.high)));
@@ -138,10 +140,15 @@ void add_verify(CLI::App& app, Invocation& invocation) {
         std::vector<double> values;
         size_t wanted = 0;
         for (const Result& result : results) {
-          if (!takes(band, result)) continue;
+          if (!takes(band, result) || result.row.arm == band.against) continue;
           ++wanted;
-          const auto value = value_of(band, result, results);
-          if (value && std::isfinite(*value)) values.push_back(*value);
+          try {
+            const auto value = value_of(band, result, results);
+            if (value && std::isfinite(*value)) values.push_back(*value);
+          } catch (const Error&
+                       error) {  // one damaged run, or a band on what is no number: the others still count
+            fmt::print(stderr, "{}: {}\n", band.at, error.what());
+          }
         }
         const MeanInterval measured = mean_interval(values);
         const std::string outcome = verdict(band, measured, wanted);

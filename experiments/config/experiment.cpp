@@ -252,6 +252,7 @@ class Reader {
       check_select();
     }
     for (const Band& band : out.expected) {
+      if (!band.preset.empty()) check_preset(band.preset, band.at);
       // A preset may be without the arms that bands of another one are about.
       if (!band.preset.empty() && band.preset != out.preset) continue;
       if (!band.arm.empty()) check_arm(band.arm, "expected.arm", band.at);
@@ -324,6 +325,12 @@ class Reader {
       if (out.grid.find(key) || out.zip.find(key))
         bad(value.where, fmt::format("{}: is in changes and in grid or zip", key));
     }
+  }
+
+  void check_preset(const std::string& preset, const std::string& at) {
+    if (std::find(out.presets.begin(), out.presets.end(), preset) != out.presets.end()) return;
+    bad(at, fmt::format("expected.preset: expected one of the presets {}, got '{}'{}",
+                        fmt::join(out.presets, ", "), preset, did_you_mean(preset, out.presets)));
   }
 
   void check_arm(const std::string& arm, const std::string& key, const std::string& at) {

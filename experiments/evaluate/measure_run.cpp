@@ -54,7 +54,9 @@ MeasureOutput run_measure(const std::string& name, const Settings& settings, con
   if (!settings.flag("measure." + name + ".over_training")) return out;
 
   const auto kept = folder.kept_checkpoints();
-  expect(kept.size() > 1, name.c_str(), "over_training: {} keeps no checkpoints: train with train.keep=N",
+  expect(kept.size() > 1, name.c_str(),
+         "over_training: {} keeps no checkpoints: it was trained without train.keep=N; remove it to train it "
+         "again",
          folder.path.string());
   const auto past = make_model(settings, task, model.parameters().backend());
   past->allocate();

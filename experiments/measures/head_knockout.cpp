@@ -82,6 +82,8 @@ void run(const MeasureInput& in, MeasureOutput& out) {
       id_range(in.settings.integers("measure.head_knockout.ids"), in.task.vocab(), "head_knockout");
   const int64_t asked = in.settings.integer("measure.head_knockout.block");
   const Repeats repeats = {in.seed, asked ? asked : default_blocks(in.task, ids).back(), ids};
+  expect(repeats.block >= 2, "head_knockout",
+         "measure.head_knockout.block: a length of at least 2 expected: got {}", repeats.block);
   const int64_t sequences = in.settings.integer("measure.head_knockout.sequences");
   const int64_t test_sequences = in.settings.integer("measure.head_knockout.test_sequences");
 

@@ -58,7 +58,8 @@ HeadSample sample_head(const MeasureInput& in, const nn::Model& model, int64_t p
       sample.h.row(sample.targets.size()) = h.row(i);
       sample.targets.push_back(batch.targets[i]);
     }
-    expect(sample.targets.size() > before, "measure", "labelled positions expected in test batch {}", index);
+    expect(sample.targets.size() > before, "measure",
+           "{} labelled positions asked for, and the test split has {}: ask for fewer", positions, before);
   }
   return sample;
 }

@@ -23,7 +23,11 @@ struct Timed {
       : model(in.backend, DType::f32, settings, in.task.vocab(), in.task.length()) {
     model.allocate();
     model.initialise(in.seed);
-    trainer.emplace(in.task, model, train_plan(settings, in.task), in.seed);
+    // Rates do not matter here, and a run of no updates has none.
+    Settings timed = settings;
+    timed.set("train.budget", std::string("steps"));
+    timed.set("train.steps", std::max<int64_t>(1, train_plan(settings, in.task).steps));
+    trainer.emplace(in.task, model, train_plan(timed, in.task), in.seed);
   }
   double seconds_of(int64_t steps) {
     const Clock::time_point begin = Clock::now();

@@ -193,10 +193,14 @@ std::optional<double> read_metric(const h5::File& file, const std::string& name)
   const size_t bracket = name.find('[');
   const std::string address = name.substr(0, bracket);
   const std::string path = address.rfind("train/", 0) == 0 ? address : "eval/" + address;
-  if (!file.has(path) || file.is_group(path)) return std::nullopt;
+  if (!file.has(path) || file.is_group(path) || file.holds_text(path) || file.holds_integers(path))
+    return std::nullopt;
   const std::vector<double> values = file.read<double>(path).values;
   if (values.empty()) return std::nullopt;
-  if (bracket == std::string::npos) return values.back();
+  if (bracket == std::string::npos) {
+    const bool series = path.rfind("train/", 0) == 0 || path.rfind("eval/valid/", 0) == 0;
+    return series || file.shape(path).empty() ? std::optional<double>(values.back()) : std::nullopt;
+  }
   if (name.back() != ']' || file.shape(path).size() != 1 || !file.has_attribute(path, "dims"))
     return std::nullopt;
   const std::string label = name.substr(bracket + 1, name.size() - bracket - 2);

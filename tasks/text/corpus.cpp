@@ -70,7 +70,8 @@ bool is_title(std::string_view line) {
 // Where the part after `share` of a text begins: after the end of the line that the share ends in.
 size_t cut_after(std::string_view text, int percent) {
   const size_t share = text.size() / 100 * percent + text.size() % 100 * percent / 100;
-  const size_t newline = share == 0 ? share : text.find('\n', share - 1);
+  if (share == 0) return 0;
+  const size_t newline = text.find('\n', share - 1);
   return newline == std::string_view::npos ? share : newline + 1;
 }
 

@@ -50,7 +50,9 @@ std::vector<Field> fields() {
       {"head.gate_floor", 0.0, "least share offered to the pointer (variant I)", 0.0, 0.99},
       {"head.detach",
        std::string("none"),
-       "path whose gradient does not reach the hidden states: queries, keys, both, the gate, or the LM head",
+       "path whose gradient does not reach the hidden states: queries, keys, both, the gate, or the LM head "
+       "(and "
+       "with it a <copy> row, which is part of it)",
        0,
        0,
        {"none", "q", "k", "both", "gate", "lm"}},

@@ -427,6 +427,9 @@ TEST_CASE("Bands compare arms", "[expand]") {
   REQUIRE(e.expected[0].interval);
   REQUIRE(message_of(head + "  - {metric: x/y, against: b, band: [0, 1]}\n") ==
           "file.yaml:5: expected.against: expected one of the arms a, got 'b'; did you mean 'a'?");
+  REQUIRE(
+      message_of(head + "  - {metric: x/y, preset: smoek, band: [0, 1]}\npresets: {smoke: {}}\n", "smoke") ==
+      "file.yaml:5: expected.preset: expected one of the presets smoke, got 'smoek'; did you mean 'smoke'?");
   const std::string elsewhere = head +
                                 "  - {metric: x/y, arm: b, preset: full, band: [0, 1]}\n"
                                 "presets: {full: {arms: {b: {head.kind: vanilla}}}, smoke: {}}\n";

@@ -79,5 +79,5 @@ TEST_CASE("Measures over training: every kept checkpoint, in order", "[worker]")
   REQUIRE(work(none).exit_code == 0);
   REQUIRE_THROWS_WITH(
       measure_run(none, "head_gradient", {parse_assignment("measure.head_gradient.over_training=true")}),
-      Catch::Contains("keeps no checkpoints: train with train.keep=N"));
+      Catch::Contains("keeps no checkpoints: it was trained without train.keep=N"));
 }

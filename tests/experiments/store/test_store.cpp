@@ -169,7 +169,8 @@ TEST_CASE("Metrics: everything written comes back", "[store]") {
   REQUIRE(read_metric(file, "train/loss") == m.train[9].loss);
   REQUIRE(read_metric(file, "test/by_slice[far]") == 0.5);
   REQUIRE(read_metric(file, "test/by_rank[2]") == 20);
-  REQUIRE(read_metric(file, "test/training/by_rank") == 60);
+  REQUIRE_FALSE(read_metric(file, "test/by_rank").has_value());  // which of them?
+  REQUIRE_FALSE(read_metric(file, "test/slice").has_value());
   REQUIRE_FALSE(read_metric(file, "test/by_rank[3]").has_value());
   REQUIRE_FALSE(read_metric(file, "test/by_rank[two]").has_value());
   REQUIRE_FALSE(read_metric(file, "test/by_rank[2").has_value());
