@@ -17,7 +17,8 @@ const std::vector<double> kThresholds = {0.2, 0.3, 0.4, 0.5};
 std::vector<Field> fields() {
   return {
       {"measure.induction.blocks", std::vector<int64_t>{},
-       "block lengths T, ascending; empty = 8, 16, .. up to half the length of the task's sequences. Longer "
+       "block lengths T, ascending, of different tokens each; empty = 8, 16, .. up to half the length of the "
+       "task's sequences. Longer "
        "ones run at positions that the model was not trained for"},
       {"measure.induction.score_block", int64_t{0}, "block length of the heads' scores; 0 = the largest", 0,
        1 << 18},

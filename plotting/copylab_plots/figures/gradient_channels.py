@@ -138,6 +138,7 @@ class QueryTraining:
 def _steps(axes: Axes) -> None:
     """Step 0 stands left of step 1, the rest on a logarithmic axis."""
     axes.set_xscale("symlog", base=10, linthresh=1, linscale=0.4)
+    axes.set_xlim(-0.4, axes.dataLim.x1 * 1.3)
     axes.xaxis.set_major_formatter(style.plain_numbers())
     axes.set_xlabel("Training step")
 
