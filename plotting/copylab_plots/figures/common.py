@@ -12,7 +12,7 @@ from matplotlib.lines import Line2D
 
 from .. import style
 from ..compare import training_curve
-from ..results import Cell, Sweep, grouped
+from ..results import Array, Cell, Sweep, grouped
 from ..stats import mean_interval, t_test
 
 
@@ -35,6 +35,11 @@ def draw_panels(panels: Sequence, data, handles: Sequence[Line2D] = ()) -> tuple
     return figure, wanted
 
 
+def by_slice(cell: Cell, address: str, name: str) -> float:
+    """The number of one slice of the task, e.g. by_slice(cell, "test/loss_by_slice", "new")."""
+    return float(cell.array(address).at(slice=name).values)
+
+
 def per_seed(cells: Iterable[Cell], x: Callable[[Cell], float], y: Callable[[Cell], float]) -> dict[float, list[float]]:
     """x -> one y per cell, as style.curve takes it."""
     points = defaultdict(list)
@@ -49,6 +54,16 @@ def over_training(cells: Iterable[Cell], address: str = "valid/loss") -> dict[fl
     for cell in cells:
         for tokens, value in zip(*training_curve(cell, address)):
             points[tokens].append(value)
+    return points
+
+
+def over(arrays: Iterable[Array], dim: str) -> dict[float, list[float]]:
+    """Arrays of one axis as axis value -> one number per array, without those that are no number."""
+    points = defaultdict(list)
+    for array in arrays:
+        for x, y in zip(array.coords[dim], array.values):
+            if math.isfinite(y):
+                points[x].append(y)
     return points
 
 

@@ -86,14 +86,8 @@ class Curves(Panel):
 
     def line(self, axes: Axes, data: Data, address: str, dim: str, line="-", label: str | None = None, **at) -> None:
         for corpus, cells in data.by_corpus().items():
-            points: dict[float, list[float]] = {}
-            for cell in cells:
-                if not cell.has(f"{MEASURE}/{address}"):
-                    continue
-                array = cell.array(f"{MEASURE}/{address}").at(**at)
-                for x, y in zip(array.coords[dim], array.values):
-                    if np.isfinite(y):
-                        points.setdefault(x, []).append(y)
+            measured = [c for c in cells if c.has(f"{MEASURE}/{address}")]
+            points = common.over((c.array(f"{MEASURE}/{address}").at(**at) for c in measured), dim)
             if points:
                 style.smooth_curve(axes, points, data.looks[corpus].color, line, label)
 

@@ -39,7 +39,6 @@ class Data:
     def __init__(self, cells: Sequence[Cell]):
         self.cells = cells
         self.done = [c for c in cells if c.done]
-        self.arms = list(dict.fromkeys(c.arm for c in self.done))
         self.copying = [c for c in self.done if c.has("copy_gradient/query_exact_mean")]
 
     def over_training(self, address: str, cells: Sequence[Cell] | None = None) -> list[Cell]:
@@ -60,12 +59,7 @@ class Channel:
         axes.set_xscale("log", base=2)
         for name, look in DEFINITIONS.items():
             for address, solid in ((RANDOM, False), (KEPT, True)):
-                points: dict[float, list[float]] = {}
-                for cell in cells:
-                    part = cell.array(address).at(path=self.path, definition=name)
-                    for x, y in zip(part.coords["position"], part.values):
-                        if np.isfinite(y):
-                            points.setdefault(x, []).append(y)
+                points = common.over((c.array(address).at(path=self.path, definition=name) for c in cells), "position")
                 if solid:
                     style.curve(axes, points, look, bounds=(0, 1))
                 elif name in ("exact", "transmission"):
@@ -97,12 +91,7 @@ class Training:
     def draw(self, data: Data, axes: Axes) -> None:
         cells = data.over_training(self.address)
         for i, arm in enumerate(dict.fromkeys(c.arm for c in cells)):
-            points: dict[float, list[float]] = {}
-            for cell in cells:
-                series = cell.array(self.address)
-                for step, value in zip(series.coords["step"], series.values):
-                    if cell.arm == arm:
-                        points.setdefault(step, []).append(value)
+            points = common.over((c.array(self.address) for c in cells if c.arm == arm), "step")
             style.curve(axes, points, style.look(arm, spare=i))
         null = mean_interval([c.value(f"head_gradient/{self.name}_null") for c in cells]).mean
         axes.axhline(null, color=style.GREY, lw=1.0, ls="--", zorder=1)

@@ -8,8 +8,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from .. import style
+from ..compare import pairs
 from ..results import Cell, Sweep
 from ..stats import mean_interval
+from . import common
 
 LOSS = "test/loss"
 ROW = 0.185  # inches between the rows of a dot plot
@@ -71,11 +73,9 @@ PANELS = (("All targets", ""), ("Copyable targets", "copyable"), ("New targets",
 
 
 def draw(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, str, list[Cell]]:
-    cells = [c for c in sweep if c.roles & {"best", "same"}]
-    if not allow_missing:
-        sweep.require(cells)
-    pairs = Pairs(cells)
-    groups = [[row for row in group if _losses(pairs, row, "")] for group in GROUPS]
+    cells = common.reported(sweep, allow_missing)
+    runs = Runs(cells)
+    groups = [[row for row in group if _losses(runs, row, "")] for group in GROUPS]
     groups = [group for group in groups if group]
     rows = [(row, y) for row, y in zip((r for g in groups for r in g), _heights(groups))]
 
@@ -84,14 +84,14 @@ def draw(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, str, list[C
     for axes, (_, part) in zip(all_axes, PANELS):
         axes.axvline(0, color=style.VERMILION, lw=0.9, zorder=1)
         for row, y in rows:
-            values = _losses(pairs, row, part)
+            values = _losses(runs, row, part)
             if values:
                 style.interval_mark(axes, values, y, row.color, row.marker)
     all_axes[1].set_xlabel("Test loss less that of the plain head, same seed (nats per token)")
     for i, (name, address, form) in enumerate(COLUMNS):
-        numbers = {y: pairs.mean(row.arm, address) for row, y in rows if not row.measure}
+        numbers = {y: runs.mean(row.arm, address) for row, y in rows if not row.measure}
         number_column(all_axes[-1], i, name, {y: form(v) for y, v in numbers.items() if v is not None})
-    return figure, _caption(sweep, cells, pairs), cells
+    return figure, _caption(sweep, cells, runs), cells
 
 
 def _heights(groups: Sequence[Sequence[Row]]):
@@ -103,18 +103,18 @@ def _heights(groups: Sequence[Sequence[Row]]):
         y += 0.45 * ROW
 
 
-class Pairs:
-    """Finished cells by arm and seed, and what differs between two arms of one seed."""
+class Runs:
+    """Finished cells by arm."""
 
     def __init__(self, cells: Sequence[Cell]):
-        self.cells = {(c.arm, c.seed): c for c in cells if c.done}
+        self.cells = [c for c in cells if c.done]
 
     def of(self, arm: str) -> list[Cell]:
-        return [c for (name, _), c in sorted(self.cells.items()) if name == arm]
+        return sorted((c for c in self.cells if c.arm == arm), key=lambda c: c.seed)
 
     def with_partner(self, arm: str, partner: str) -> list[tuple[Cell, Cell]]:
         """Cells of an arm, each with that of another arm and the same seed."""
-        return [(c, self.cells[partner, c.seed]) for c in self.of(arm) if (partner, c.seed) in self.cells]
+        return pairs(self.cells, arm, partner)
 
     def mean(self, arm: str, address: str) -> float | None:
         values = [c.value(address) for c in self.of(arm) if c.has(address)]
@@ -123,13 +123,7 @@ class Pairs:
 
 def loss(cell: Cell, part: str = "") -> float:
     """Test loss, of all targets or of one slice of them."""
-    return slice_of(cell, f"{LOSS}_by_slice", part) if part else cell.value(LOSS)
-
-
-def slice_of(cell: Cell, address: str, name: str) -> float:
-    array = cell.array(address)
-    names = [n.decode() if isinstance(n, bytes) else str(n) for n in array.coords["slice"]]
-    return float(array.values[names.index(name)])
+    return common.by_slice(cell, f"{LOSS}_by_slice", part) if part else cell.value(LOSS)
 
 
 def gain(cell: Cell, measure: str, part: str = "") -> float:
@@ -137,14 +131,14 @@ def gain(cell: Cell, measure: str, part: str = "") -> float:
     return cell.value(f"{measure}/gain" + (f"_{part}" if part else ""))
 
 
-def _losses(pairs: Pairs, row: Row, part: str) -> list[float]:
+def _losses(runs: Runs, row: Row, part: str) -> list[float]:
     """Loss of a row less that of the plain head, one number per seed."""
-    if row.measure and not all(c.has(f"{row.measure}/gain") for c in pairs.of(row.arm)):
+    if row.measure and not all(c.has(f"{row.measure}/gain") for c in runs.of(row.arm)):
         return []
     if row.arm == "vanilla" and not row.measure:
         return []
     return [loss(c, part) - loss(plain, part) - (gain(c, row.measure, part) if row.measure else 0.0)
-            for c, plain in pairs.with_partner(row.arm, "vanilla")]  # fmt: skip
+            for c, plain in runs.with_partner(row.arm, "vanilla")]  # fmt: skip
 
 
 def dot_columns(rows: Sequence[tuple[str, float]], bottom: float, right: float) -> tuple[Figure, list[Axes]]:
@@ -178,23 +172,26 @@ def number_column(axes: Axes, index: int, name: str, numbers: dict[float, str]) 
         axes.text(x, y, number, transform=axes.get_yaxis_transform(), ha="center", va="center", size=7)
 
 
-def seeds_of(pairs: Pairs) -> str:
-    count = {arm: len(pairs.of(arm)) for arm, _ in pairs.cells}
+def seeds_of(runs: Runs) -> str:
+    count = {arm: len(runs.of(arm)) for arm in {c.arm for c in runs.cells}}
     low, high = min(count.values(), default=0), max(count.values(), default=0)
     n = f"{low}" if low == high else f"{low}–{high}"
     return f"n = {n} seed{'' if n == '1' else 's: dots are seeds, markers their mean, bars its 95 % t interval'}."
 
 
-def _caption(sweep: Sweep, cells: Sequence[Cell], pairs: Pairs) -> str:
-    parts = [f"{sweep.title or 'Output heads'}, preset {sweep.preset}. {seeds_of(pairs)}"]
-    vanilla = pairs.of("vanilla")
+def _caption(sweep: Sweep, cells: Sequence[Cell], runs: Runs) -> str:
+    parts = [f"{sweep.title or 'Output heads'}, preset {sweep.preset}. {seeds_of(runs)}"]
+    vanilla = runs.of("vanilla")
     if vanilla:
         base = ", ".join(f"{part or 'all'} {mean_interval([loss(c, part) for c in vanilla]).mean:.3f}" for _, part in PANELS)
         parts.append(f"Losses of the plain head: {base} nats per token; {style.span({c.trained() for c in vanilla})} training tokens.")
     parts.append("Copyable: the target's token is in the context; the scales of the panels differ.")
     parts.append("Baselines on top of a trained model (grey) are tuned on the validation split.")
     parts.append("Params and step: against the plain head, the latter the ratio of the shortest training steps; gate and sink: test means (the pointer sentinel has no gate: 1).")
+    return " ".join(filter(None, [*parts, left_out(cells)]))
+
+
+def left_out(cells: Sequence[Cell]) -> str:
+    """The last sentence: what is not there."""
     absent = sum(not c.done for c in cells)
-    if absent:
-        parts.append(f"{absent} of {len(cells)} cells have no result and are left out.")
-    return " ".join(parts)
+    return f"{absent} of {len(cells)} cells have no result and are left out." if absent else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Iterable, Sequence
+from typing import Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -12,24 +12,19 @@ from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
 from .. import style
-from ..results import Array, Cell, Sweep
+from ..results import Cell, Sweep
 from ..stats import mean_interval
+from . import common
 
 BLUES = style.matplotlib.colormaps["Blues"]
 
 
 def draw(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, str, list[Cell]]:
-    cells = [c for c in sweep if c.roles & {"best", "same"}]
-    if not allow_missing:
-        sweep.require(cells)
+    cells = common.reported(sweep, allow_missing)
     data = Data(cells)
-    panels = [panel for panel in PANELS if panel.wanted(data)]
-    maps = [ScoreMap(arm) for arm in data.arms if data.of(arm, "induction/score")]
-    panels = [p for p in panels if p.before] + maps + [p for p in panels if not p.before]
-    figure, all_axes = style.page([style.Room()] * len(panels), [style.look(arm).handle() for arm in data.arms])
-    for i, (panel, axes) in enumerate(zip(panels, all_axes)):
-        panel.draw(data, axes)
-        style.title(axes, i, panel.title)
+    maps = [ScoreMap(arm) for arm in data.arms]
+    panels = [LossByBlock(), HeadCounts(), *maps, OverTraining(), Knockouts()]
+    figure, panels = common.draw_panels(panels, data, [style.look(arm).handle() for arm in data.arms])
     return figure, _caption(sweep, data, panels), cells
 
 
@@ -50,15 +45,6 @@ class Data:
         return bool(self.pointer_arms(address))
 
 
-def over(arrays: Iterable[Array], dim: str) -> dict[float, list[float]]:
-    """Arrays of one axis as axis value -> one number per array."""
-    points = defaultdict(list)
-    for array in arrays:
-        for x, y in zip(array.coords[dim], array.values):
-            points[x].append(y)
-    return points
-
-
 # ---- panels --------------------------------------------------------------------------------------------------
 
 
@@ -68,7 +54,6 @@ class LossByBlock:
         "loss of the tokens that can be told from the copy before, against the length of the block; dashed: the LM head "
         "of the same model without its pointer"
     )
-    before = True
 
     def wanted(self, data: Data) -> bool:
         return data.have("induction/nll")
@@ -78,7 +63,7 @@ class LossByBlock:
         for arm in data.arms:
             look = style.look(arm)
             for name, drawn in (("nll", look), ("no_copy_nll", style.Look("", look.color, look.marker, False, (0, (4, 1.6))))):
-                points = over((c.array(f"induction/{name}") for c in data.of(arm, f"induction/{name}")), "block")
+                points = common.over((c.array(f"induction/{name}") for c in data.of(arm, f"induction/{name}")), "block")
                 # A loss of zero has no place on a log axis.
                 style.curve(axes, {x: [max(y, 1e-5) for y in ys] for x, ys in points.items()}, drawn, bounds=(1e-5, np.inf))
                 blocks |= set(points)
@@ -95,7 +80,6 @@ class LossByBlock:
 class HeadCounts:
     title = "Induction heads"
     about = "attention heads with an induction score above a threshold; lines: medians over seeds"
-    before = True
 
     def wanted(self, data: Data) -> bool:
         return data.have("induction/heads_above")
@@ -104,7 +88,7 @@ class HeadCounts:
         heads = 0.0
         for i, arm in enumerate(data.arms):
             cells, look = data.of(arm, "induction/heads_above"), style.look(arm)
-            points = over((c.array("induction/heads_above") for c in cells), "threshold")
+            points = common.over((c.array("induction/heads_above") for c in cells), "threshold")
             if not points:
                 continue
             heads = max(heads, *(c.value("induction/heads") for c in cells))
@@ -121,12 +105,13 @@ class HeadCounts:
 
 
 class ScoreMap:
-    before = True
-
     def __init__(self, arm: str):
         self.arm = arm
         self.title = f"Scores, {style.look(arm).label}"
         self.about = "induction scores, heads sorted within each layer, then means over seeds"
+
+    def wanted(self, data: Data) -> bool:
+        return bool(data.of(self.arm, "induction/score"))
 
     def draw(self, data: Data, axes: Axes) -> None:
         cells = data.of(self.arm, "induction/score")
@@ -159,7 +144,6 @@ class ScoreMap:
 class OverTraining:
     title = "Scores while training"
     about = "largest induction score of an attention head; dashed: score of the copy head"
-    before = False
 
     def wanted(self, data: Data) -> bool:
         return data.have("induction/training/score")
@@ -171,7 +155,7 @@ class OverTraining:
             dashed = style.Look("", look.color, look.marker, False, (0, (4, 1.6)))
             for name, drawn in (("score_best", look), ("copy_head_score", dashed)):
                 address = f"induction/training/{name}"
-                points = over((c.array(address) for c in data.of(arm, address)), "step")
+                points = common.over((c.array(address) for c in data.of(arm, address)), "step")
                 style.curve(axes, points, drawn, bounds=(0, 1))
                 steps |= set(points)
         axes.set_xscale("symlog", linthresh=max(1.0, min(s for s in steps if s > 0)), linscale=0.5)
@@ -183,7 +167,6 @@ class OverTraining:
 
 class Knockouts:
     title = "What is lost without it"
-    before = False
     about = (
         "rise of the loss on the second copy when the k heads of the highest induction score are switched off, or as many of "
         "the lowest, or the pointer"
@@ -197,7 +180,7 @@ class Knockouts:
         for arm in data.arms:
             cells = data.of(arm, "head_knockout/top_repeat_change")
             for name, text in (("top_repeat_change", "top {:.0f}"), ("bottom_repeat_change", "lowest {:.0f}")):
-                points = over((c.array(f"head_knockout/{name}") for c in cells), "top")
+                points = common.over((c.array(f"head_knockout/{name}") for c in cells), "top")
                 kept = sorted(points) if name == "top_repeat_change" else sorted(points)[-1:]
                 for k in kept:
                     rows[text.format(k)][arm] = points[k]
@@ -223,9 +206,6 @@ class Knockouts:
         axes.set_ylabel("Switched off")
 
 
-PANELS = [LossByBlock(), HeadCounts(), OverTraining(), Knockouts()]
-
-
 def _caption(sweep: Sweep, data: Data, panels: Sequence) -> str:
     parts = [f"{sweep.title or 'Induction'}, preset {sweep.preset}."]
     if data.done:
@@ -238,7 +218,7 @@ def _caption(sweep: Sweep, data: Data, panels: Sequence) -> str:
             f"scores at T = {style.span({c.value('induction/score_block') for c in data.done})}."
         )
         parts.append(f"n = {n} seed{'' if n == '1' else 's: dots are seeds, lines their mean, bands and bars its 95 % t interval'}.")
-    parts += [f"({'abcdefghijkl'[i]}) {panel.about}." for i, panel in enumerate(panels)]
+    parts.append(common.letters(panels))
     if data.absent:
         parts.append(f"Without a result: {len(data.absent)} cells.")
     return " ".join(parts)

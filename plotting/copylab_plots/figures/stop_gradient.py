@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from typing import Sequence
-
 from matplotlib.figure import Figure
 
 from .. import style
 from ..results import Cell, Sweep
 from ..stats import mean_interval
-from .heads import COLUMN, PANELS, ROW, Pairs, dot_columns, gain, loss, number_column, seeds_of, slice_of
+from . import common
+from .heads import COLUMN, PANELS, ROW, Runs, dot_columns, gain, left_out, loss, number_column, seeds_of
 
 BLOCKED = {
     "detach_q": "queries cut", "detach_k": "keys cut", "detach_both": "queries and keys cut", "detach_gate": "gate cut",
@@ -23,19 +21,19 @@ SLICES = ("shown_once", "shown_more")
 
 def draw(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, str, list[Cell]]:
     """On text: what each takes off the plain head's loss, and the share of the Copy-Paste head's gain that this is."""
-    cells, pairs = _cells(sweep, allow_missing)
-    arms = [arm for arm in ARMS[1:] if pairs.of(arm)]
+    cells, runs = _cells(sweep, allow_missing)
+    arms = [arm for arm in ARMS[1:] if runs.of(arm)]
     labels = ["Copy-Paste, all gradients"] + [BLOCKED[arm] for arm in arms[1:]] + [label for label, _ in BASELINES]
     heights = [(i + 0.8 + 0.45 * (i > 0) + 0.45 * (i >= len(arms))) * ROW for i in range(len(labels))]
     figure, panels = dot_columns(list(zip(labels, heights)), heights[-1] + 0.7 * ROW, 2 * COLUMN + 0.12)
     shares: dict[str, dict[float, str]] = {}
     for axes, (_, part) in zip(panels, PANELS):
-        whole = mean_interval(_gains(pairs, "copy_paste", part)).mean
+        whole = mean_interval(_gains(runs, "copy_paste", part)).mean
         axes.axvline(0, color=style.VERMILION, lw=0.9, zorder=1)
         axes.axvline(whole, color=style.BLUE, lw=0.9, zorder=1)
-        rows = [(y, _gains(pairs, arm, part), style.look(arm)) for arm, y in zip(arms, heights)]
+        rows = [(y, _gains(runs, arm, part), style.look(arm)) for arm, y in zip(arms, heights)]
         for (label, measure), y in zip(BASELINES, heights[len(arms) :]):
-            rows.append((y, [gain(c, measure, part) for c in pairs.of("vanilla")], style.Look(label, style.GREY, "P")))
+            rows.append((y, [gain(c, measure, part) for c in runs.of("vanilla")], style.Look(label, style.GREY, "P")))
         # Without the LM head's gradient the loss can be far off: that row is then named at the edge.
         others = [v for y, values, look in rows if look != style.look("detach_lm") for v in values] + [0.0]
         edge = min(others) - (max(others) - min(others))
@@ -49,29 +47,26 @@ def draw(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, str, list[C
     for i, (name, part) in enumerate((("all", ""), ("copyable", "copyable"))):
         number_column(panels[-1], i, name, shares[part])
     panels[1].set_xlabel("Test loss below that of the plain head, same seed (nats per token)")
-    tokens = style.span({c.trained() for c in pairs.of("vanilla")})
+    tokens = style.span({c.trained() for c in runs.of("vanilla")})
     caption = (
         f"{sweep.title or 'Blocked gradients'}, preset {sweep.preset}; {tokens} training tokens. The gradient of one path "
         "into the hidden states is cut; blue line: none is. Grey: copying without training, tuned on the validation split. "
         "Numbers at the right: share of the full gain over the plain head, of all and of copyable targets. "
     )
-    return figure, caption + seeds_of(pairs) + _absent(cells), cells
+    return figure, f"{caption}{seeds_of(runs)} {left_out(cells)}".rstrip(), cells
 
 
 def draw_spamlang(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, str, list[Cell]]:
     """On interleaved SpamLang: accuracy while training, and at the end by how often the symbol was shown."""
-    cells, pairs = _cells(sweep, allow_missing)
-    arms = [arm for arm in ARMS if pairs.of(arm)]
+    cells, runs = _cells(sweep, allow_missing)
+    arms = [arm for arm in ARMS if runs.of(arm)]
     looks = {arm: style.look(arm) for arm in arms}
     figure, (left, right) = style.page([style.Room()] * 2, [looks[arm].handle() for arm in arms])
     for arm in arms:
-        points = defaultdict(list)
-        for cell in pairs.of(arm):
-            for tokens, value in zip(cell.array("valid/tokens").values, cell.array("valid/accuracy").values):
-                points[tokens].append(value)
+        points = common.over_training(runs.of(arm), "valid/accuracy")
         xs = sorted(points)
         left.plot(xs, [mean_interval(points[x]).mean for x in xs], **{**looks[arm].plot(), "markersize": 2.6})
-    ceiling = mean_interval([c.value("test/ceiling") for c in pairs.cells.values()]).mean
+    ceiling = mean_interval([c.value("test/ceiling") for c in runs.cells]).mean
     left.axhline(ceiling, color=style.GREY, lw=0.9, ls="--")
     left.annotate("ceiling", (0, ceiling), (3, 2), textcoords="offset points", xycoords=left.get_yaxis_transform(),
                   size=7.5, color=style.GREY)  # fmt: skip
@@ -83,7 +78,7 @@ def draw_spamlang(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, st
 
     for y, arm in enumerate(arms):
         for offset, name in zip((-0.17, 0.17), SLICES):
-            values = [slice_of(c, "test/accuracy_by_slice", name) for c in pairs.of(arm)]
+            values = [common.by_slice(c, "test/accuracy_by_slice", name) for c in runs.of(arm)]
             style.interval_mark(right, [100 * v for v in values], y + offset, looks[arm].color, "o" if offset < 0 else "D")
     right.set_ylim(len(arms) - 0.4, -0.6)
     right.set_yticks(range(len(arms)), [""] * len(arms))
@@ -98,21 +93,14 @@ def draw_spamlang(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, st
         "into the backbone is cut; lines are means over seeds. Circles: symbols shown once before in the sequence; diamonds: "
         "more often. "
     )
-    return figure, caption + seeds_of(pairs) + _absent(cells), cells
+    return figure, f"{caption}{seeds_of(runs)} {left_out(cells)}".rstrip(), cells
 
 
-def _cells(sweep: Sweep, allow_missing: bool) -> tuple[list[Cell], Pairs]:
-    cells = [c for c in sweep if c.roles & {"best", "same"}]
-    if not allow_missing:
-        sweep.require(cells)
-    return cells, Pairs(cells)
+def _cells(sweep: Sweep, allow_missing: bool) -> tuple[list[Cell], Runs]:
+    cells = common.reported(sweep, allow_missing)
+    return cells, Runs(cells)
 
 
-def _gains(pairs: Pairs, arm: str, part: str) -> list[float]:
+def _gains(runs: Runs, arm: str, part: str) -> list[float]:
     """What an arm takes off the plain head's loss, by seed."""
-    return [loss(plain, part) - loss(c, part) for c, plain in pairs.with_partner(arm, "vanilla")]
-
-
-def _absent(cells: Sequence[Cell]) -> str:
-    absent = sum(not c.done for c in cells)
-    return f" {absent} of {len(cells)} cells have no result and are left out." if absent else ""
+    return [loss(plain, part) - loss(c, part) for c, plain in runs.with_partner(arm, "vanilla")]

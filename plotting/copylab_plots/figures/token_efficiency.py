@@ -21,6 +21,7 @@ BACKBONE, WIDTH, VOCAB = "model.backbone", "model.dim", "task.vocab"
 NAMES = {"full": "Full attention", "hybrid": "Hybrid", "sliding": "Sliding window"}
 TIME = "overhead/time_ratio"
 OTHER_TEXT = "transfer/loss"
+BY_SLICE = "test/loss_by_slice"
 
 # Godey and Artzi (arXiv 2610.19247): times fewer tokens at 1.7B by backbone, and by size as D/V -> range.
 PAPER_BACKBONES = {"full": 1.2, "hybrid": 1.2, "sliding": 1.5}
@@ -200,8 +201,8 @@ class Gains:
         """Label, value of a cell, and colour, marker and filling of its mark."""
         found = []
         if data.pairs and all(cell.has("test/loss_by_slice") for cell, _ in data.pairs):
-            found.append(("copyable", lambda cell: by_slice(cell, "copyable"), style.BLUE, "o", True))
-            found.append(("new", lambda cell: by_slice(cell, "new"), style.BLUE, "s", False))
+            found.append(("copyable", lambda cell: common.by_slice(cell, BY_SLICE, "copyable"), style.BLUE, "o", True))
+            found.append(("new", lambda cell: common.by_slice(cell, BY_SLICE, "new"), style.BLUE, "s", False))
         if data.pairs and all(cell.has(OTHER_TEXT) for pair in data.pairs for cell in pair):
             corpus = data.pairs[0][0].get("measure.transfer.corpus", "other text")
             found.append((corpus, lambda cell: cell.value(OTHER_TEXT), style.GREEN, "D", True))
@@ -216,10 +217,6 @@ class Gains:
         common.rows_axis(axes, [name if " = " in name else name.replace(" ", "\n") for name, _ in groups], reference=0)
         axes.set_xlabel("Difference of test loss (nats)")
         common.legend_on_top(axes, [common.mark(label, *mark) for label, _, *mark in kinds])
-
-
-def by_slice(cell: Cell, label: str) -> float:
-    return float(cell.array("test/loss_by_slice").at(slice=label).values)
 
 
 def _saving_handles(paper: str) -> list[Line2D]:
