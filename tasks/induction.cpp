@@ -59,12 +59,7 @@ class Induction : public Task {
   // block's length, the next ones are its different tokens, and the last is how many of them lie behind the
   // copies.
   Batch batch(Split split, uint64_t seed, int64_t index, int64_t rows) const override {
-    Batch b;
-    b.rows = rows;
-    b.length = length();
-    b.tokens.resize(rows * length());
-    b.targets.resize(rows * length());
-    b.slice.resize(rows * length());
+    Batch b = blank_batch(rows, length());
     const std::string purpose = std::string("induction.") + name_of(split);
     for (int64_t row = 0; row < rows; ++row) {
       const Random random(seed, purpose, index * rows + row);

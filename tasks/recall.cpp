@@ -45,12 +45,7 @@ class Recall : public Task {
   // Sequence n of a split is the same whatever the number of rows: n = index · rows + row. Draws 0..n-1 are
   // the keys, the next n the values, then one for each slot and one for each position's noise.
   Batch batch(Split split, uint64_t seed, int64_t index, int64_t rows) const override {
-    Batch b;
-    b.rows = rows;
-    b.length = length_;
-    b.tokens.resize(rows * length_);
-    b.targets.assign(rows * length_, -1);
-    b.slice.assign(rows * length_, 0);
+    Batch b = blank_batch(rows, length_);
     const std::string purpose = std::string("recall.") + name_of(split);
     for (int64_t row = 0; row < rows; ++row) {
       const Random random(seed, purpose, index * rows + row);

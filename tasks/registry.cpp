@@ -23,6 +23,16 @@ const TaskEntry& find_task(const std::string& name) {
   throw Error("[task.name] a registered task expected: got '" + name + "'" + did_you_mean(name, names));
 }
 
+Batch blank_batch(int64_t rows, int64_t length) {
+  Batch b;
+  b.rows = rows;
+  b.length = length;
+  b.tokens.assign(rows * length, 0);
+  b.targets.assign(rows * length, -1);
+  b.slice.assign(rows * length, 0);
+  return b;
+}
+
 Settings task_settings(const TaskEntry& entry, const std::vector<std::pair<std::string, Value>>& changes) {
   Settings settings;
   settings.set("task.name", std::string(entry.name));

@@ -59,12 +59,7 @@ class SpamLang : public Task {
 
   // Sequence n of a split is the same whatever the number of rows: n = index · rows + row.
   Batch batch(Split split, uint64_t seed, int64_t index, int64_t rows) const override {
-    Batch b;
-    b.rows = rows;
-    b.length = length_;
-    b.tokens.resize(rows * length_);
-    b.targets.resize(rows * length_);
-    b.slice.resize(rows * length_);
+    Batch b = blank_batch(rows, length_);
     const std::string purpose = std::string("spamlang.") + name_of(split);
     std::vector<int32_t> sequence(length_ + 1);  // tokens, then the last target
     for (int64_t row = 0; row < rows; ++row) {

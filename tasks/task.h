@@ -26,6 +26,9 @@ struct Batch {
   std::vector<int32_t> bytes;    // (B, T) bytes of text that each target stands for, or empty
 };
 
+// Of that shape without labels: tokens 0, targets -1, slice 0; no segments and no bytes.
+Batch blank_batch(int64_t rows, int64_t length);
+
 class Task {
  public:
   virtual ~Task() = default;

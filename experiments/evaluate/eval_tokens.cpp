@@ -106,10 +106,7 @@ void eval_tokens(const std::filesystem::path& folder, const std::filesystem::pat
     for (int64_t t = 0; t < all.length; ++t)
       if (one.targets[t] >= 0) places.push_back(row * all.length + t);
     if (places.empty()) continue;
-    Tape::Options options;
-    options.record = false;
-    options.training = false;
-    tape.begin(options);
+    tape.begin({.record = false, .training = false});
     nn::HeadInput in = head_input(tape, one);
     in.want_argmax = true;
     const nn::HeadOutput result = run.model->forward(tape, in);

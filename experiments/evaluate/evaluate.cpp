@@ -10,15 +10,6 @@
 namespace copylab {
 namespace {
 
-std::vector<double> values_of(const Backend& backend, const Tensor& t) {
-  std::vector<double> values(t.size());
-  dispatch_float(t.dtype(), "evaluate", [&](auto tag) {
-    const auto host = to_host<decltype(tag)>(backend, t);
-    std::copy(host.begin(), host.end(), values.begin());
-  });
-  return values;
-}
-
 // What a head says of one label in one mode.
 struct ModeOutput {
   std::vector<double> nll;
@@ -42,7 +33,7 @@ void add_batch(Tape& tape, const nn::HeadOutput& out, const Batch& batch, Evalua
     no_copy.emplace(backend, out.lm_nll, out.lm_argmax);
     force_copy.emplace(backend, out.copy_nll, out.copy_argmax);
     gate = values_of(backend, out.gate);
-    if (out.sink) sink = values_of(backend, out.sink);
+    sink = values_of(backend, out.sink);
   }
 
   size_t label = 0;  // labelled positions are numbered as the outputs are
@@ -69,6 +60,16 @@ void add_batch(Tape& tape, const nn::HeadOutput& out, const Batch& batch, Evalua
 }
 
 }  // namespace
+
+std::vector<double> values_of(const Backend& backend, const Tensor& t) {
+  if (!t) return {};
+  std::vector<double> values(t.size());
+  dispatch_float(t.dtype(), "evaluate", [&](auto tag) {
+    const auto host = to_host<decltype(tag)>(backend, t);
+    std::copy(host.begin(), host.end(), values.begin());
+  });
+  return values;
+}
 
 Batch sequences_of(const Task& task, Split split, uint64_t seed, int64_t first, int64_t count) {
   Batch all;
@@ -97,10 +98,7 @@ Evaluation evaluate(const nn::Model& model, const Task& task, Split split, uint6
     if (between) between();
     const Batch batch = sequences_of(task, split, seed, first, std::min(batch_rows, sequences - first));
     if (std::all_of(batch.targets.begin(), batch.targets.end(), [](int32_t t) { return t < 0; })) continue;
-    Tape::Options options;
-    options.record = false;
-    options.training = false;
-    tape.begin(options);
+    tape.begin({.record = false, .training = false});
     nn::HeadInput in = head_input(tape, batch);
     in.want_argmax = true;
     add_batch(tape, model.forward(tape, in), batch, sums);

@@ -45,6 +45,9 @@ Evaluation evaluate(const nn::Model& model, const Task& task, Split split, uint6
 // task's ceiling and chance, and its facts about `training_sequences` as budget_<name>.
 MeasureOutput describe(const Evaluation& evaluation, const Task& task, int64_t training_sequences);
 
+// A float32 or float64 tensor as doubles on the host; empty where it is undefined.
+std::vector<double> values_of(const Backend& backend, const Tensor& t);
+
 // Sequences first..first+count-1 of a split as one batch.
 Batch sequences_of(const Task& task, Split split, uint64_t seed, int64_t first, int64_t count);
 

@@ -79,7 +79,6 @@ void CopyBehaviour::add(const PointerTrace& trace, const PointerTrace* other) {
     gate_.push_back(gate);
     use_.push_back(use);
     right_.push_back(trace.copy_best[t] == target);
-    copyable_.push_back(copyable);
     new_.push_back(!copyable);
     gate_at_[bin] += gate;
     use_at_[bin] += use;

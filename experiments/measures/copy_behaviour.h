@@ -35,7 +35,7 @@ class CopyBehaviour {
 
   // By labelled position.
   std::vector<double> gate_, use_, sink_;
-  std::vector<bool> right_, copyable_, new_;
+  std::vector<bool> right_, new_;
 
   double labels_ = 0, fixes_ = 0, breaks_ = 0;
   // Copy mass in total and by kind of source: of the pointer, of a uniform choice among the positions that t

@@ -124,7 +124,6 @@ CopyHead copy_head(const MeasureInput& in, const nn::Model& model) {
 }
 
 PointerGradient pointer_gradient(const CopyHead& head, const PointerTrace& trace) {
-  constexpr double kAgreement = 2e-3;  // nats: the model computes in float32
   const int64_t sinks = head.sink.size() > 0 ? 1 : 0;
   const Matrix q = head.query.apply(trace.h), k = head.key.apply(trace.h);
   PointerGradient result{1.0 / std::sqrt(static_cast<double>(q.cols())), {}};
@@ -148,7 +147,7 @@ PointerGradient pointer_gradient(const CopyHead& head, const PointerTrace& trace
     const ScoreGradient found = score_gradient(result.scale * (sources * q.row(t).transpose()), values,
                                                trace.gate[t], lm_probability);
     const double nll = -std::log(found.p);
-    expect(std::abs(nll - trace.nll[t]) <= kAgreement * std::max(1.0, std::abs(nll)), "copy_gradient",
+    expect(agrees(nll, trace.nll[t]), "copy_gradient",
            "a head whose loss is the Copy-Paste mixture's expected: its -log p is {}, the mixture's {}",
            trace.nll[t], nll);
     if (found.gradient.norm() > 0) row = {keys, std::move(sources), found.gradient};

@@ -6,6 +6,8 @@
 #include <cmath>
 
 #include "core/error.h"
+#include "experiments/evaluate/evaluate.h"
+#include "experiments/train/trainer.h"
 
 namespace copylab {
 
@@ -16,13 +18,8 @@ const Tensor* find_parameter(const nn::Model& model, const std::string& name) {
 }
 
 Matrix host_matrix(const Backend& backend, const Tensor& t) {
-  Matrix m(t.dim(0), t.dim(1));
-  dispatch_float(t.dtype(), "measure", [&](auto tag) {
-    using T = decltype(tag);
-    const std::vector<T> host = to_host<T>(backend, t);
-    std::copy(host.begin(), host.end(), m.data());
-  });
-  return m;
+  const std::vector<double> values = values_of(backend, t);
+  return Eigen::Map<const Matrix>(values.data(), t.dim(0), t.dim(1));
 }
 
 Matrix output_matrix(const MeasureInput& in, const nn::Model& model) {
@@ -48,9 +45,8 @@ HeadSample sample_head(const MeasureInput& in, const nn::Model& model, int64_t p
   for (int64_t index = 0; static_cast<int64_t>(sample.targets.size()) < positions; ++index) {
     const Batch batch = in.task.batch(Split::test, in.seed, index, rows);
     tape.begin({.record = false, .training = false});
-    const Shape shape = {batch.rows, batch.length};
-    const Tensor segment = batch.segment.empty() ? Tensor() : tape.constant(batch.segment, shape);
-    const Matrix h = host_matrix(in.backend, model.hidden(tape, tape.constant(batch.tokens, shape), segment)
+    const nn::HeadInput input = head_input(tape, batch);
+    const Matrix h = host_matrix(in.backend, model.hidden(tape, input.tokens, input.segment)
                                                  .reshape({batch.rows * batch.length, sample.w.cols()}));
     const size_t before = sample.targets.size();
     for (int64_t i = 0; i < h.rows(); ++i) {

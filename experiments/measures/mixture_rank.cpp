@@ -49,7 +49,6 @@ struct Rows {
 };
 
 void add_rows(const PointerTrace& trace, const Matrix& w, int64_t wanted, bool drop_sink, Rows& rows) {
-  constexpr double kAgreement = 2e-3;  // nats: the model computes in float32
   std::vector<int64_t> labelled;
   for (int64_t t = 0; t < trace.length(); ++t)
     if (trace.targets[t] >= 0) labelled.push_back(t);
@@ -63,7 +62,7 @@ void add_rows(const PointerTrace& trace, const Matrix& w, int64_t wanted, bool d
     const Eigen::RowVectorXd log_p =
         trace.has_pointer() ? log_mixture(trace, t, log_softmax, drop_sink) : log_softmax;
     const double nll = -log_p[trace.targets[t]];
-    expect(std::abs(nll - trace.nll[t]) <= kAgreement * std::max(1.0, std::abs(nll)), "mixture_rank",
+    expect(agrees(nll, trace.nll[t]), "mixture_rank",
            "a head whose distribution is the LM head's mixed with copied tokens expected: its -log p is {}, "
            "the mixture's {}",
            trace.nll[t], nll);

@@ -57,10 +57,7 @@ void for_each_trace(const MeasureInput& in, const nn::Model& model, int64_t sequ
     if (labelled.empty()) continue;
 
     Collect collect(in.backend);
-    Tape::Options options;
-    options.record = options.training = false;
-    options.probe = &collect;
-    tape.begin(options);
+    tape.begin({.record = false, .training = false, .probe = &collect});
     nn::HeadInput input = head_input(tape, batch);
     input.want_argmax = true;
     const nn::HeadOutput out = model.forward(tape, input);

@@ -1,6 +1,7 @@
 // What a model does with one test sequence: losses in each mode, gate, sink and pointer weights, on the host.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 
@@ -24,6 +25,11 @@ struct PointerTrace {
   int64_t length() const { return static_cast<int64_t>(tokens.size()); }
   bool has_pointer() const { return !gate.empty(); }
 };
+
+// Is a measure's own -log p of a target the model's, which computes in float32?
+inline bool agrees(double nll, double of_model) {
+  return std::abs(nll - of_model) <= 2e-3 * std::max(1.0, std::abs(nll));
+}
 
 // f(trace) for test sequences 0..sequences-1, one at a time.
 void for_each_trace(const MeasureInput& in, const nn::Model& model, int64_t sequences,

@@ -8,6 +8,7 @@
 
 #include "core/error.h"
 #include "core/random.h"
+#include "experiments/evaluate/evaluate.h"
 #include "experiments/train/trainer.h"
 #include "tasks/distinct.h"
 
@@ -22,16 +23,6 @@ void for_each_batch(const Repeats& repeats, int64_t sequences, F&& f) {
   const int64_t rows = std::max<int64_t>(1, kTokens / (2 * repeats.block));
   for (int64_t first = 0; first < sequences; first += rows)
     f(repeated_sequences(repeats, first, std::min(rows, sequences - first)));
-}
-
-std::vector<double> to_doubles(const Backend& backend, const Tensor& t) {
-  if (!t) return {};
-  std::vector<double> values(t.size());
-  dispatch_float(t.dtype(), "measure", [&](auto tag) {
-    const auto host = to_host<decltype(tag)>(backend, t);
-    std::copy(host.begin(), host.end(), values.begin());
-  });
-  return values;
 }
 
 void accumulate(std::vector<double>& to, const std::vector<double>& from) {
@@ -60,7 +51,7 @@ class StripeProbe : public Probe {
   }
 
   void take(const std::string& name, const Tensor& value) override {
-    const std::vector<double> maps = to_doubles(backend_, value);
+    const std::vector<double> maps = values_of(backend_, value);
     const int64_t n = value.dim(-1);
     if (name == "copy_head.weights") {
       pointer = stripe(maps, n, block_, block_ - 1);
@@ -138,11 +129,11 @@ Losses losses_on(const nn::Model& model, const Batch& batch, bool all_modes, Pro
   in.want_argmax = all_modes;
   const nn::HeadOutput out = model.forward(tape, in);
   Losses losses;
-  losses.natural = to_doubles(backend, out.nll);
-  losses.no_copy = to_doubles(backend, out.lm_nll);
-  losses.gate = to_doubles(backend, out.gate);
-  losses.sink = to_doubles(backend, out.sink);
-  if (all_modes) losses.force_copy = to_doubles(backend, out.copy_nll);
+  losses.natural = values_of(backend, out.nll);
+  losses.no_copy = values_of(backend, out.lm_nll);
+  losses.gate = values_of(backend, out.gate);
+  losses.sink = values_of(backend, out.sink);
+  if (all_modes) losses.force_copy = values_of(backend, out.copy_nll);
   return losses;
 }
 

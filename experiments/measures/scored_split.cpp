@@ -44,13 +44,11 @@ ScoredSplit score_split(const MeasureInput& in, Split split) {
     HiddenProbe probe;
     tape.begin({.record = false, .training = false, .probe = &probe});
     const nn::HeadOutput result = in.model.forward(tape, head_input(tape, batch));
-    dispatch_float(result.nll.dtype(), "measure", [&](auto tag) {
-      using T = decltype(tag);
-      const std::vector<T> nll = to_host<T>(in.backend, result.nll);
-      size_t next = 0;
-      for (const int32_t target : batch.targets)
-        out.nll.push_back(target >= 0 ? static_cast<double>(nll[next++]) : 0.0);
-      const std::vector<T> hidden = to_host<T>(in.backend, probe.hidden);
+    const std::vector<double> nll = values_of(in.backend, result.nll);
+    size_t next = 0;
+    for (const int32_t target : batch.targets) out.nll.push_back(target >= 0 ? nll[next++] : 0.0);
+    dispatch_float(probe.hidden.dtype(), "measure", [&](auto tag) {
+      const auto hidden = to_host<decltype(tag)>(in.backend, probe.hidden);
       out.hidden.insert(out.hidden.end(), hidden.begin(), hidden.end());
     });
   }

@@ -21,7 +21,7 @@ struct RunFolder {
   std::filesystem::path config() const { return path / "config.yaml"; }
   std::filesystem::path metrics() const { return path / "metrics.h5"; }
   std::filesystem::path checkpoint() const { return path / "checkpoint.h5"; }
-  std::filesystem::path first_checkpoint() const { return path / "checkpoint-0.h5"; }
+  std::filesystem::path first_checkpoint() const { return kept_checkpoint(0); }
   std::filesystem::path last_checkpoint() const { return path / "checkpoint-last.h5"; }
   std::filesystem::path kept_checkpoint(int64_t step) const;
   // Those of train.keep that are there, by step.

@@ -109,19 +109,18 @@ class Worker {
       folder_.append_log(fmt::format("started: {} parameters, {} steps of {} tokens, {} threads",
                                      model_->parameters().count(), plan_.steps, plan_.tokens_per_step(),
                                      omp_get_max_threads()));
-      if (settings_.flag("train.keep_ends") || plan_.kept.count(0))
-        keep_weights(folder_.first_checkpoint(), 0);
+      if (settings_.flag("train.keep_ends") || plan_.kept.count(0)) keep_weights(0);
     }
     steps(trainer);
     if (settings_.flag("train.keep_ends")) keep_last_checkpoint();
   }
 
   // The weights alone, under the id of this run.
-  void keep_weights(const fs::path& file, int64_t step) {
+  void keep_weights(int64_t step) {
     CheckpointState state;
     state.run_id = writer_->metrics().run_id;
     state.step = step;
-    save_checkpoint(file, state, model_->parameters(), nullptr);
+    save_checkpoint(folder_.kept_checkpoint(step), state, model_->parameters(), nullptr);
   }
 
   void steps(Trainer& trainer) {
@@ -160,8 +159,7 @@ class Worker {
         throw NonFiniteError(error.op(),
                              fmt::format("{}; checkpoint.h5 holds step {}", error.what(), trainer.step()));
       }
-      if (plan_.kept.count(trainer.step()))
-        keep_weights(folder_.kept_checkpoint(trainer.step()), trainer.step());
+      if (plan_.kept.count(trainer.step())) keep_weights(trainer.step());
       if (trainer.step() % plan_.log_every == 0 || trainer.finished()) {
         writer_->log(TrainRow{trainer.step(), trainer.tokens(), update.loss, update.lr, update.grad_norm,
                               rate(row_step, last_row)});

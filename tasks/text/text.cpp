@@ -55,14 +55,9 @@ class TextTask : public Task {
   int64_t length() const override { return length_; }
 
   Batch batch(Split split, uint64_t seed, int64_t index, int64_t rows) const override {
-    Batch b;
-    b.rows = rows;
-    b.length = length_;
-    const size_t cells = static_cast<size_t>(rows * length_);
-    b.tokens.assign(cells, 0);
-    b.targets.assign(cells, -1);
-    b.slice.assign(cells, kNew);
-    b.bytes.assign(cells, 0);
+    Batch b = blank_batch(rows, length_);
+    b.slice.assign(b.slice.size(), kNew);
+    b.bytes.assign(b.slice.size(), 0);
     const text::TokenStream& stream = text_->split(split);
     std::vector<int64_t> seen(vocab(), -1);  // the last row in which each id was read
     for (int64_t row = 0; row < rows; ++row) {
