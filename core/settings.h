@@ -22,6 +22,9 @@ struct Field {
   double max = std::numeric_limits<double>::infinity();
   std::vector<std::string> choices = {};  // text: the allowed words; empty = any
   bool semantic = true;  // false: does not change results (log interval, threads), so not in the run id
+  // Younger than published results: at its default it changes nothing, and is left out of the run id, so that
+  // earlier runs keep theirs.
+  bool later = false;
 };
 
 // Resolved values by dotted path. Asking for a path that is missing, or under another type, throws Error:

@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <set>
 
 #include "core/nearest.h"
 #include "core/random.h"
@@ -16,10 +15,6 @@
 
 namespace copylab {
 namespace {
-
-// Fields younger than published results. At their defaults they change nothing, and are left out of the id,
-// so that earlier runs keep theirs.
-const std::set<std::string> kLater = {"head.lm_aux", "head.lm_aux_over", "head.pointer_aux"};
 
 // The values written for each key, from the lowest layer to the highest.
 using Stack = std::map<std::string, std::vector<RawValue>>;
@@ -124,7 +119,7 @@ std::string canonical_text(const Catalogue& catalogue, const Settings& settings)
   std::string text = fmt::format("format={}\ntask.version={}\n", kFormatVersion, choice->version);
   for (const auto& [path, value] : settings.values()) {  // in order of path
     const Field* field = schema.find(path);
-    if (field && kLater.count(path) && value == field->fallback) continue;
+    if (field && field->later && value == field->fallback) continue;
     if (field && field->semantic) text += path + "=" + format_value(value) + "\n";
   }
   return text;

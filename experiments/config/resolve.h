@@ -23,7 +23,7 @@ Settings resolve(const Catalogue& catalogue, const std::vector<RawConfig>& layer
 bool knows(const Catalogue& catalogue, const std::vector<RawConfig>& layers, const std::string& key);
 
 // Eight hexadecimal digits that stand for all semantic fields, the task's version and kFormatVersion.
-// A field that is younger than published results counts only where it is not at its default.
+// A field marked `later` counts only where it is not at its default.
 // Settings of measures are left out: a measure is computed on a finished run and does not change it.
 std::string run_id(const Catalogue& catalogue, const Settings& settings);
 std::string run_id(const Settings& settings);

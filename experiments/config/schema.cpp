@@ -52,7 +52,8 @@ Catalogue make_installed() {
     std::vector<Field> fields = entry.fields();
     fields.push_back({.path = fmt::format("measure.{}.over_training", entry.name),
                       .fallback = false,
-                      .doc = "also measure every checkpoint that train.keep kept"});
+                      .doc = "also measure every checkpoint that train.keep kept",
+                      .later = true});
     catalogue.measures.push_back({entry.name, entry.doc, 0, std::move(fields)});
   }
   return catalogue;

@@ -1,6 +1,7 @@
 // RunFolder: states and small files of a run's folder.
 #include "experiments/store/run_folder.h"
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <fstream>
@@ -10,6 +11,7 @@
 #include "core/random.h"
 #include "experiments/config/resolve.h"
 #include "experiments/config/run_fields.h"
+#include "experiments/config/schema.h"
 #include "experiments/config/values.h"
 #include "experiments/store/lock.h"
 #include "experiments/store/metrics.h"
@@ -110,10 +112,15 @@ std::optional<double> read_metric(const fs::path& run, const std::string& name) 
 std::string measure_settings(const Settings& settings, const std::string& measure) {
   const std::string prefix = "measure." + measure + ".";
   std::string text;
+  const Choice* choice = Catalogue::installed().measure(measure);
   for (const auto& [path, value] : settings.values()) {
-    // Results from before this setting existed are those of its default.
-    if (path == prefix + "over_training" && !std::get<bool>(value)) continue;
-    if (path.rfind(prefix, 0) == 0) text += path.substr(prefix.size()) + "=" + format_value(value) + "\n";
+    if (path.rfind(prefix, 0) != 0) continue;
+    // Results from before a field existed are those of its default.
+    const auto at_default = [&, &path = path, &value = value](const Field& field) {
+      return field.path == path && field.later && value == field.fallback;
+    };
+    if (choice && std::any_of(choice->fields.begin(), choice->fields.end(), at_default)) continue;
+    text += path.substr(prefix.size()) + "=" + format_value(value) + "\n";
   }
   return text;
 }

@@ -56,19 +56,25 @@ std::vector<Field> fields() {
        0,
        0,
        {"none", "q", "k", "both", "gate", "lm"}},
-      {"head.lm_aux", 0.0, "weight of the LM head's own cross-entropy, added to the loss in training", 0.0,
-       1e3},
-      {"head.lm_aux_over",
-       std::string("vocabulary"),
-       "what that cross-entropy is normalised over: the vocabulary, or the <copy> row as well (extended), "
-       "which "
-       "then pushes the gate down",
-       0,
-       0,
-       {"vocabulary", "extended"}},
-      {"head.pointer_aux", 0.0,
-       "weight of -log(pointer's mass on the target's positions + sink), added to the loss in training", 0.0,
-       1e3},
+      {.path = "head.lm_aux",
+       .fallback = 0.0,
+       .doc = "weight of the LM head's own cross-entropy, added to the loss in training",
+       .min = 0.0,
+       .max = 1e3,
+       .later = true},
+      {.path = "head.lm_aux_over",
+       .fallback = std::string("vocabulary"),
+       .doc = "what that cross-entropy is normalised over: the vocabulary, or the <copy> row as well "
+              "(extended), which then pushes the gate down",
+       .choices = {"vocabulary", "extended"},
+       .later = true},
+      {.path = "head.pointer_aux",
+       .fallback = 0.0,
+       .doc =
+           "weight of -log(pointer's mass on the target's positions + sink), added to the loss in training",
+       .min = 0.0,
+       .max = 1e3,
+       .later = true},
   };
   all.insert(all.end(), own.begin(), own.end());
   return all;
