@@ -1,6 +1,7 @@
 // Backbone: what turns tokens into hidden states, below any head.
 #pragma once
 
+#include "core/nn/model_input.h"
 #include "core/tape.h"
 
 namespace copylab::nn {
@@ -9,8 +10,8 @@ class Backbone {
  public:
   virtual ~Backbone() = default;
 
-  // tokens (B, T) int32 -> final normed hidden states (B·T, D). `segment` (B, T) or undefined.
-  virtual Tensor hidden(Tape& tape, const Tensor& tokens, const Tensor& segment) const = 0;
+  // Final normed hidden states (B·T, D) of the batch's tokens (B, T).
+  virtual Tensor hidden(Tape& tape, const ModelInput& in) const = 0;
   virtual const Tensor& embedding() const = 0;  // (vocab + extra rows, D)
   // Floating-point operations of one token, forward, averaged over a sequence of `length`.
   virtual double flops_per_token(int64_t length) const = 0;

@@ -5,18 +5,14 @@
 #include <string>
 #include <vector>
 
+#include "core/nn/model_input.h"
 #include "core/nn/parameters.h"
 #include "core/settings.h"
 
 namespace copylab::nn {
 
-// What a head reads. `rows` lists the labelled positions; Model::forward fills it and `h`.
-struct HeadInput {
-  Tensor tokens;             // (B, T) int32
-  Tensor targets;            // (B, T) int32, negative = no label
-  Tensor segment;            // (B, T) int32, or undefined: one document per sequence
-  bool want_argmax = false;  // evaluation: fill the argmax outputs
-
+// What a head reads: the batch, and what Model::forward adds to it.
+struct HeadInput : ModelInput {
   Tensor h;                          // (B·T, D) final normed hidden states
   std::vector<int32_t> rows;         // labelled positions, ascending, in 0..B·T-1
   std::vector<int32_t> row_targets;  // their targets

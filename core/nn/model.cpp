@@ -35,16 +35,16 @@ Model::Model(const Backend& backend, DType dtype, const Settings& settings, int6
 
 Model::~Model() = default;
 
-Tensor Model::hidden(Tape& tape, const Tensor& tokens, const Tensor& segment) const {
-  return backbone_->hidden(tape, tokens, segment);
+Tensor Model::hidden(Tape& tape, const ModelInput& in) const {
+  return backbone_->hidden(tape, in);
 }
 
-HeadOutput Model::forward(Tape& tape, HeadInput in) const {
+HeadOutput Model::forward(Tape& tape, const ModelInput& batch) const {
+  HeadInput in;
+  static_cast<ModelInput&>(in) = batch;
   expect(in.targets.shape() == in.tokens.shape(), "model", "tokens and targets of one shape: got {}, {}",
          in.tokens.shape().str(), in.targets.shape().str());
   const std::vector<int32_t> targets = to_host<int32_t>(tape.backend(), in.targets);
-  in.rows.clear();
-  in.row_targets.clear();
   for (size_t i = 0; i < targets.size(); ++i) {
     if (targets[i] < 0) continue;
     expect(targets[i] < vocab_, "model", "target {} at position {} is outside of the vocabulary of {}",
@@ -52,7 +52,7 @@ HeadOutput Model::forward(Tape& tape, HeadInput in) const {
     in.rows.push_back(static_cast<int32_t>(i));
     in.row_targets.push_back(targets[i]);
   }
-  in.h = hidden(tape, in.tokens, in.segment);
+  in.h = hidden(tape, batch);
   return head_->forward(tape, in);
 }
 

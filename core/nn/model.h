@@ -26,10 +26,10 @@ class Model {
   void allocate() { parameters_.allocate(); }
   void initialise(uint64_t seed) { parameters_.initialise(seed); }
 
-  // Final normed hidden states (B·T, D) of tokens (B, T); `segment` (B, T) or undefined.
-  Tensor hidden(Tape& tape, const Tensor& tokens, const Tensor& segment) const;
-  // hidden() and the head; fills in.h and the labelled rows.
-  HeadOutput forward(Tape& tape, HeadInput in) const;
+  // Final normed hidden states (B·T, D) of the batch's tokens (B, T).
+  Tensor hidden(Tape& tape, const ModelInput& in) const;
+  // hidden() and the head at the labelled positions.
+  HeadOutput forward(Tape& tape, const ModelInput& in) const;
 
   const Head& head() const { return *head_; }
   int64_t vocab() const { return vocab_; }

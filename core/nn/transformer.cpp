@@ -148,7 +148,8 @@ Tensor Transformer::feed_forward(Tape& tape, const Block& b, const Tensor& x) co
   return ops::linear(tape, inner, *b.down);
 }
 
-Tensor Transformer::hidden(Tape& tape, const Tensor& tokens, const Tensor& segment) const {
+Tensor Transformer::hidden(Tape& tape, const ModelInput& in) const {
+  const Tensor& tokens = in.tokens;
   expect(tokens.shape().rank() == 2, "transformer", "tokens (B, T) expected: got {}", tokens.shape().str());
   const int64_t batch = tokens.dim(0), length = tokens.dim(1);
   std::vector<int32_t> host(batch * length);
@@ -161,7 +162,7 @@ Tensor Transformer::hidden(Tape& tape, const Tensor& tokens, const Tensor& segme
     const Block& b = blocks_[i];
     const Tensor attended =
         attend(tape, static_cast<int64_t>(i), ops::rms_norm(tape, x, *b.norm1, options_.norm_eps), positions,
-               segment, batch, length);
+               in.segment, batch, length);
     x = ops::add(tape, x, ops::dropout(tape, attended, options_.dropout));
     const Tensor fed = feed_forward(tape, b, ops::rms_norm(tape, x, *b.norm2, options_.norm_eps));
     x = ops::add(tape, x, ops::dropout(tape, fed, options_.dropout));

@@ -45,7 +45,7 @@ class Transformer : public Backbone {
   Transformer(Parameters& parameters, const TransformerOptions& options, int64_t embedding_rows,
               int64_t max_length);
 
-  Tensor hidden(Tape& tape, const Tensor& tokens, const Tensor& segment) const override;
+  Tensor hidden(Tape& tape, const ModelInput& in) const override;
   const Tensor& embedding() const override { return *embed_; }
   double flops_per_token(int64_t length) const override;
   int64_t cache_numbers(int64_t length) const override;

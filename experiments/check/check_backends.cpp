@@ -35,7 +35,7 @@ Pass run_pass(const Backend& backend, const Settings& settings, const Task& task
   Tape::Options options;
   options.training = false;  // the masks of dropout do not depend on the type, but their scale rounds
   tape.begin(options);
-  const nn::HeadOutput out = model.forward(tape, head_input(tape, batch));
+  const nn::HeadOutput out = model.forward(tape, model_input(tape, batch));
   const Tensor loss = ops::mean(tape, nn::training_loss(tape, out));
   tape.backward(loss);
   Pass pass{static_cast<double>(to_host<T>(backend, loss)[0]), {}};

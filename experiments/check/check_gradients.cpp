@@ -22,7 +22,7 @@ double loss_of(const nn::Model& model, const Batch& batch, bool gradient) {
   options.record = gradient;
   options.seed = 5;  // one dropout mask for all evaluations
   tape.begin(options);
-  const nn::HeadOutput out = model.forward(tape, head_input(tape, batch));
+  const nn::HeadOutput out = model.forward(tape, model_input(tape, batch));
   const Tensor loss = ops::mean(tape, nn::training_loss(tape, out));
   if (gradient) tape.backward(loss);
   return to_host<double>(tape.backend(), loss)[0];

@@ -107,7 +107,7 @@ void eval_tokens(const std::filesystem::path& folder, const std::filesystem::pat
       if (one.targets[t] >= 0) places.push_back(row * all.length + t);
     if (places.empty()) continue;
     tape.begin({.record = false, .training = false});
-    nn::HeadInput in = head_input(tape, one);
+    nn::ModelInput in = model_input(tape, one);
     in.want_argmax = true;
     const nn::HeadOutput result = run.model->forward(tape, in);
     arrays.put_reals("nll", result.nll, places);

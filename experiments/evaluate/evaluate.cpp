@@ -99,7 +99,7 @@ Evaluation evaluate(const nn::Model& model, const Task& task, Split split, uint6
     const Batch batch = sequences_of(task, split, seed, first, std::min(batch_rows, sequences - first));
     if (std::all_of(batch.targets.begin(), batch.targets.end(), [](int32_t t) { return t < 0; })) continue;
     tape.begin({.record = false, .training = false});
-    nn::HeadInput in = head_input(tape, batch);
+    nn::ModelInput in = model_input(tape, batch);
     in.want_argmax = true;
     add_batch(tape, model.forward(tape, in), batch, sums);
   }

@@ -45,9 +45,9 @@ HeadSample sample_head(const MeasureInput& in, const nn::Model& model, int64_t p
   for (int64_t index = 0; static_cast<int64_t>(sample.targets.size()) < positions; ++index) {
     const Batch batch = in.task.batch(Split::test, in.seed, index, rows);
     tape.begin({.record = false, .training = false});
-    const nn::HeadInput input = head_input(tape, batch);
-    const Matrix h = host_matrix(in.backend, model.hidden(tape, input.tokens, input.segment)
-                                                 .reshape({batch.rows * batch.length, sample.w.cols()}));
+    const nn::ModelInput input = model_input(tape, batch);
+    const Matrix h = host_matrix(
+        in.backend, model.hidden(tape, input).reshape({batch.rows * batch.length, sample.w.cols()}));
     const size_t before = sample.targets.size();
     for (int64_t i = 0; i < h.rows(); ++i) {
       if (batch.targets[i] < 0 || static_cast<int64_t>(sample.targets.size()) == positions) continue;

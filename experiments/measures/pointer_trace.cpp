@@ -58,7 +58,7 @@ void for_each_trace(const MeasureInput& in, const nn::Model& model, int64_t sequ
 
     Collect collect(in.backend);
     tape.begin({.record = false, .training = false, .probe = &collect});
-    nn::HeadInput input = head_input(tape, batch);
+    nn::ModelInput input = model_input(tape, batch);
     input.want_argmax = true;
     const nn::HeadOutput out = model.forward(tape, input);
     const auto numbers = [&](const Tensor& x) {

@@ -125,7 +125,7 @@ Losses losses_on(const nn::Model& model, const Batch& batch, bool all_modes, Pro
   const Backend& backend = model.parameters().backend();
   Tape tape(backend);
   tape.begin({.record = false, .training = false, .probe = probe});
-  nn::HeadInput in = head_input(tape, batch);
+  nn::ModelInput in = model_input(tape, batch);
   in.want_argmax = all_modes;
   const nn::HeadOutput out = model.forward(tape, in);
   Losses losses;

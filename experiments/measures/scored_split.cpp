@@ -43,7 +43,7 @@ ScoredSplit score_split(const MeasureInput& in, Split split) {
     append(out.slice, batch.slice);
     HiddenProbe probe;
     tape.begin({.record = false, .training = false, .probe = &probe});
-    const nn::HeadOutput result = in.model.forward(tape, head_input(tape, batch));
+    const nn::HeadOutput result = in.model.forward(tape, model_input(tape, batch));
     const std::vector<double> nll = values_of(in.backend, result.nll);
     size_t next = 0;
     for (const int32_t target : batch.targets) out.nll.push_back(target >= 0 ? nll[next++] : 0.0);

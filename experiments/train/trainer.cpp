@@ -8,9 +8,9 @@
 
 namespace copylab {
 
-nn::HeadInput head_input(Tape& tape, const Batch& batch) {
+nn::ModelInput model_input(Tape& tape, const Batch& batch) {
   const Shape shape{batch.rows, batch.length};
-  nn::HeadInput in;
+  nn::ModelInput in;
   in.tokens = tape.constant(batch.tokens, shape);
   in.targets = tape.constant(batch.targets, shape);
   if (!batch.segment.empty()) in.segment = tape.constant(batch.segment, shape);
@@ -57,7 +57,7 @@ double Trainer::accumulate_gradient(const std::vector<Batch>& batches, bool chec
     options.seed = seed_;
     options.step = static_cast<uint64_t>(step_ * plan_.accumulate) + i;
     tape_.begin(options);
-    const nn::HeadOutput out = model_.forward(tape_, head_input(tape_, batches[i]));
+    const nn::HeadOutput out = model_.forward(tape_, model_input(tape_, batches[i]));
     const Tensor sum = ops::weighted_sum(tape_, nn::training_loss(tape_, out));
     dispatch_float(out.nll.dtype(), "train", [&](auto tag) {
       using T = decltype(tag);

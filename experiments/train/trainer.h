@@ -55,6 +55,6 @@ class Trainer {
 };
 
 // A batch as the input of a model; arrays live on the tape until its next begin().
-nn::HeadInput head_input(Tape& tape, const Batch& batch);
+nn::ModelInput model_input(Tape& tape, const Batch& batch);
 
 }  // namespace copylab

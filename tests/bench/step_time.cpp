@@ -72,7 +72,7 @@ class Training {
   double step() {
     const std::vector<int32_t>& symbols = batches_[steps_++ % batches_.size()];
     tape_.begin({});
-    nn::HeadInput in;
+    nn::ModelInput in;
     in.tokens = tape_.constant(symbols, shape_);
     in.targets = tape_.constant(symbols, shape_);
     const Tensor loss = ops::mean(tape_, nn::training_loss(tape_, model_.forward(tape_, in)));

@@ -99,7 +99,7 @@ void check_model(const h5::File& file, const std::string& name) {
 
   Tape tape(cpu_backend());
   tape.begin({});
-  nn::HeadInput in;
+  nn::ModelInput in;
   in.tokens = tape.constant(tokens, batch);
   in.targets = tape.constant(targets, batch);
   if (file.attribute_as<int64_t>(name, "use_segment") == 1)
@@ -189,7 +189,7 @@ TEMPLATE_TEST_CASE("Golden: ten training steps", "[golden][model][optim]", float
     Tape tape(cpu_backend());
     for (size_t s = 0; s < lr.size(); ++s) {
       tape.begin({});
-      nn::HeadInput in;
+      nn::ModelInput in;
       in.tokens = tape.constant(tokens.data() + s * batch.size(), batch);
       in.targets = tape.constant(targets.data() + s * batch.size(), batch);
       const Tensor loss = ops::mean(tape, model.forward(tape, in).nll);

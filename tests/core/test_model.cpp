@@ -51,7 +51,7 @@ Answers ask(const nn::Model& model, const std::vector<int32_t>& targets) {
   Tape::Options options;
   options.record = options.training = false;
   tape.begin(options);
-  nn::HeadInput in;
+  nn::ModelInput in;
   in.tokens = tape.constant(kTokens, {kBatch, kLength});
   in.targets = tape.constant(targets, {kBatch, kLength});
   in.want_argmax = true;
@@ -273,12 +273,12 @@ TEST_CASE("the most probable token of a mixture of softmaxes is that of the dens
     for (int64_t i = 0; i < embedding.size(); ++i) embedding.data<double>()[i] *= 0.2;
     Tape tape(cpu_backend());
     tape.begin({.record = false, .training = false});
-    nn::HeadInput in;
+    nn::ModelInput in;
     in.tokens = tape.constant(kTokens, {kBatch, kLength});
     in.targets = tape.constant(kTokens, {kBatch, kLength});
     in.want_argmax = true;
     const nn::HeadOutput out = model.forward(tape, in);
-    const double* h = model.hidden(tape, in.tokens, {}).data<double>();
+    const double* h = model.hidden(tape, in).data<double>();
     const double* w = embedding.data<double>();
     const double* prior = model.parameters().find("mixture_head.prior.weight").tensor.data<double>();
     const double* latent = model.parameters().find("mixture_head.latent.weight").tensor.data<double>();
@@ -343,7 +343,7 @@ TEST_CASE("the loss at initialisation is near log V + 1/2", "[model]") {
     tokens[i] = static_cast<int32_t>(random.below(i, 5000));
     targets[i] = static_cast<int32_t>(random.below(1000 + i, 5000));
   }
-  nn::HeadInput in;
+  nn::ModelInput in;
   in.tokens = tape.constant(tokens, {4, 16});
   in.targets = tape.constant(targets, {4, 16});
   const auto nll = to_host<float>(cpu_backend(), model.forward(tape, in).nll);

@@ -265,7 +265,7 @@ TEST_CASE("a head sample reproduces the cross-entropy of the model's own LM head
     const Batch batch = task->batch(Split::test, 5, 0, 16);
     Tape tape(cpu_backend());
     tape.begin({.record = false, .training = false});
-    nn::HeadInput head;
+    nn::ModelInput head;
     head.tokens = tape.constant(batch.tokens, {16, 9});
     head.targets = tape.constant(batch.targets, {16, 9});
     const auto nll = to_host<double>(cpu_backend(), model.forward(tape, head).lm_nll);

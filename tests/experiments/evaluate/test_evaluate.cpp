@@ -68,7 +68,7 @@ TEST_CASE("Evaluation: sums are those of the head's outputs", "[evaluate]") {
   options.record = false;
   options.training = false;
   tape.begin(options);
-  nn::HeadInput in = head_input(tape, batch);
+  nn::ModelInput in = model_input(tape, batch);
   in.want_argmax = true;
   const nn::HeadOutput out = run.model->forward(tape, in);
   double nll = 0;

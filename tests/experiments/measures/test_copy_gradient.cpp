@@ -132,7 +132,7 @@ Matrix hidden_gradient(nn::Model& model, const Batch& batch) {
   options.training = false;
   options.probe = &probe;
   tape.begin(options);
-  const nn::HeadOutput out = model.forward(tape, head_input(tape, batch));
+  const nn::HeadOutput out = model.forward(tape, model_input(tape, batch));
   tape.backward(ops::weighted_sum(tape, out.nll));
   Matrix g(probe.h.dim(0), probe.h.dim(1));
   std::copy_n(probe.h.grad<double>(), g.size(), g.data());
