@@ -244,6 +244,22 @@ def bounded_rank(results: Path, seeds=(1, 2, 3), absent=()) -> None:
     builder.write(title="Bounded rank", command="copylab run bounded-rank --preset quick")
 
 
+def update_depth(results: Path, seeds=(1, 2, 3), layers=(2, 4, 8)) -> None:
+    """The step through the hidden states gains a tenth of the direct one, at every depth."""
+    noise, builder = random.Random(11), Builder(results, "update-depth", "quick")
+    norms = [1e-3, 1e-2, 1e-1, 1.0]
+    for depth, seed in itertools.product(layers, seeds):
+        ratio = 10 + noise.random()
+        direct = [0.1 * x for x in norms]
+        evaluated = {
+            "update_efficiency/decrease_direct": (direct, {"norm": norms}),
+            "update_efficiency/decrease": ([[x / ratio for x in direct]] * 3, {"path": [0, 1, 2], "norm": norms}),
+            "update_efficiency/ratio_hidden": ratio, "update_efficiency/ratio_null": 8.0,
+        }  # fmt: skip
+        builder.add(f"layers_{depth}", {}, seed, {**TEXT, "model.layers": depth}, evaluated)
+    builder.write(title="Update depth", command="copylab run update-depth --preset quick")
+
+
 def induction(results: Path, seeds=(1, 2, 3), experiment="induction", absent=()) -> None:
     """Both arms of induction: six layers of four heads, and a copy head in one arm. absent: (arm, seed)."""
     noise, builder = random.Random(4), Builder(results, experiment, "quick")

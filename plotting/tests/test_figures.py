@@ -14,7 +14,7 @@ import synthetic
 from copylab_plots import load_sweep, style
 from copylab_plots.compare import pairs, savings
 from copylab_plots.__main__ import main
-from copylab_plots.figures import bounded_rank, byte_level, gradient_rank, induction, spamlang, token_efficiency, windows
+from copylab_plots.figures import bounded_rank, byte_level, gradient_rank, induction, spamlang, token_efficiency, update_depth, windows
 from copylab_plots.stats import mean_interval
 
 FORMATS = ("pdf", "png", "svg")
@@ -274,6 +274,17 @@ def test_bounded_rank_without_the_dense_head_leaves_the_share_out(tmp_path):
     synthetic.bounded_rank(tmp_path, absent={("dense", s) for s in (1, 2, 3)})
     figure, _, _ = bounded_rank.draw(load_sweep(tmp_path, "bounded-rank"), allow_missing=True)
     assert "What the backward bound explains" not in [axes.get_title(loc="left")[5:] for axes in figure.axes]
+
+
+def test_update_depth_has_a_ratio_for_each_depth(tmp_path):
+    synthetic.update_depth(tmp_path)
+    figure, caption, _ = update_depth.draw(load_sweep(tmp_path, "update-depth"))
+    ratios = panel(figure, "Direct over hidden states")
+    for layers in (2, 4, 8):
+        assert line(ratios, f"{layers}").get_ydata() == pytest.approx([10.5], abs=0.5)
+    curves = panel(figure, "Steps of equal norm").get_lines()
+    assert [len(c.get_xdata()) for c in curves] == [4] * 6  # direct and hidden, three depths
+    assert "Ratio by layers: 2: 10." in caption
 
 
 def test_induction_draws_means_medians_and_sorted_heads(tmp_path):

@@ -20,6 +20,7 @@ from . import (
     spamlang,
     stop_gradient,
     token_efficiency,
+    update_depth,
     windows,
 )
 
@@ -42,6 +43,7 @@ REGISTRY = {
     "heads": Entry("heads", heads.draw),
     "stop-gradient": Entry("stop-gradient", stop_gradient.draw),
     "stop-gradient-spamlang": Entry("stop-gradient-spamlang", stop_gradient.draw_spamlang),
+    "update-depth": Entry("update-depth", update_depth.draw),
     "induction": Entry("induction", induction.draw),
     "induction-text": Entry("induction-text", induction.draw),
 }
