@@ -71,6 +71,9 @@ struct TaskEntry {
   // Changes against the defaults, one set each, that `check tasks` and the tests examine besides the
   // defaults.
   std::vector<std::vector<std::pair<std::string, Value>>> (*variants)();
+  // Completes the settings of a new run by what stands outside of the configuration, such as the hash of a
+  // file that they name. Fields that it sets must be `later`. Throws Error. Null: nothing does.
+  void (*complete)(Settings& settings) = nullptr;
 };
 
 // The defaults of an entry's fields, with `changes` over them.

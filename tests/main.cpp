@@ -1,7 +1,11 @@
 // Entry point of the test program. Called as `copylab_tests worker FOLDER [--parent FOLDER]` it is the worker
-// that the tests of killing and resuming start and kill.
+// that the tests of killing and resuming start and kill, and as `copylab_tests variable NAME` it prints a
+// variable of the environment that it came to run in.
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
+#include "experiments/schedule/process.h"
 #include "experiments/train/worker.h"
 
 #ifdef COPYLAB_CATCH3
@@ -24,6 +28,11 @@ extern "C" const char* __lsan_default_options() {
 #endif
 
 int main(int argc, char** argv) {
+  copylab::spin_shortly(argv);
+  if (argc == 3 && std::strcmp(argv[1], "variable") == 0) {
+    const char* value = std::getenv(argv[2]);
+    return std::puts(value ? value : "unset") < 0;
+  }
   if (argc >= 3 && std::strcmp(argv[1], "worker") == 0)
     return copylab::run_worker(argv[2], argc == 5 ? argv[4] : "");
   return Catch::Session().run(argc, argv);

@@ -11,6 +11,8 @@
 #include <cstring>
 #include <system_error>
 
+#include "core/io/temporary.h"
+
 namespace copylab::h5 {
 namespace fs = std::filesystem;
 namespace {
@@ -156,16 +158,10 @@ fs::path folder_of(const fs::path& path) {
   return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
-// Names of temporary files start with this; the writer's process id follows.
-std::string temporary_prefix(const fs::path& path) {
-  return fmt::format(".{}.tmp-", path.filename().string());
-}
-
 // A new file beside `path` that takes its place on publish(), and is removed if it never comes to that.
 class Replacement {
  public:
-  explicit Replacement(const fs::path& path)
-      : path_(path), temporary_(folder_of(path) / (temporary_prefix(path) + std::to_string(getpid()))) {}
+  explicit Replacement(const fs::path& path) : path_(path), temporary_(temporary_beside(path)) {}
   ~Replacement() {
     if (!published_) unlink(temporary_.c_str());
   }
@@ -502,13 +498,6 @@ void write_text(const fs::path& path, const std::string& text) {
   }
   if (::close(file) != 0) replacement.fail(std::strerror(errno));
   replacement.publish();
-}
-
-void remove_leftovers(const fs::path& path) {
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder_of(path), error))
-    if (entry.path().filename().string().rfind(temporary_prefix(path), 0) == 0)
-      fs::remove(entry.path(), error);
 }
 
 // ---- versions ----

@@ -105,16 +105,14 @@ class File {
   int64_t id_ = -1;
 };
 
-// Replaces `path` by what `body` writes: into a temporary file of the same folder, then fsync, rename, fsync
-// of the folder. At every moment, also after a crash, `path` is the old file or the new one, complete. On
-// failure the old file stays, the temporary one is removed, and the error names the path and the free space.
+// Replaces `path` by what `body` writes: into a temporary file beside it (core/io/temporary.h), then fsync,
+// rename, fsync of the folder. At every moment, also after a crash, `path` is the old file or the new one,
+// complete. On failure the old file stays, the temporary one is removed, and the error names the path and the
+// free space.
 void write_file(const std::filesystem::path& path, const std::function<void(File&)>& body);
 
 // The same discipline for a small text file.
 void write_text(const std::filesystem::path& path, const std::string& text);
-
-// Removes what a killed writer of `path` left beside it.
-void remove_leftovers(const std::filesystem::path& path);
 
 std::string header_version();   // of the headers this program was compiled with, "1.10.8"
 std::string library_version();  // of the library it runs with

@@ -52,6 +52,13 @@ class Head {
   virtual double flops_per_token(int64_t length) const = 0;
   // Numbers kept per past token for generation (the copy key), 0 for a head without memory.
   virtual int64_t cache_per_token() const { return 0; }
+  // Numbers that a forward pass keeps of each position for the backward pass, besides the labelled rows.
+  virtual double activations_per_token() const { return 0; }
+  // Numbers that it keeps of each position of a sequence of `length` only where want_argmax is set.
+  virtual double decision_per_token(int64_t length) const {
+    (void)length;
+    return 0;
+  }
 };
 
 // What a head may know of the model around it.

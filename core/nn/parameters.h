@@ -42,7 +42,8 @@ class Parameters {
   void initialise(uint64_t seed);
 
   const std::deque<Entry>& entries() const { return entries_; }
-  const Entry& find(const std::string& name) const;
+  const Entry& find(const std::string& name) const;  // throws Error if there is none
+  bool has(const std::string& name) const { return places_.count(name) != 0; }
   int64_t count() const;                            // trained numbers
   int64_t flat_size() const { return flat_size_; }  // with padding between parameters (kept at zero)
   DType dtype() const { return dtype_; }

@@ -20,6 +20,10 @@ std::string mebibytes(int64_t bytes) {
   return fmt::format("{:.1f}", static_cast<double>(bytes) / (1 << 20));
 }
 
+std::string tera(double flops) {
+  return fmt::format("{:.3g}", flops / 1e12);
+}
+
 // One line for each arm, coordinates and stage; seeds differ in nothing that costs.
 struct Line {
   const Cell* cell;
@@ -43,7 +47,9 @@ void print_table(const Expansion& expansion, const std::vector<Line>& lines) {
   std::vector<std::string> header = {"arm"};
   for (const std::string& key : expansion.coordinates()) header.push_back(key);
   if (!expansion.experiment().stages.empty()) header.push_back("stage");
-  for (const char* name : {"parameters", "steps", "tokens", "GFLOP/step", "MiB"}) header.push_back(name);
+  for (const char* name :
+       {"parameters", "steps", "tokens", "GFLOP/step", "train TFLOP", "eval", "measures", "MiB"})
+    header.push_back(name);
   for (const auto& [name, value] : lines.front().cost.budget) header.push_back(name);
   Table table(header);
   for (const Line& line : lines) {
@@ -56,6 +62,7 @@ void print_table(const Expansion& expansion, const std::vector<Line>& lines) {
     row.insert(row.end(),
                {short_number(static_cast<double>(cost.parameters)), fmt::format("{}", cost.plan.steps),
                 short_number(static_cast<double>(cost.tokens())), fmt::format("{:.3g}", gflop),
+                tera(cost.training_flops()), tera(cost.evaluation_flops), tera(cost.measure_flops),
                 mebibytes(cost.memory.total())});
     for (const auto& [name, value] : cost.budget) row.push_back(fmt::format("{:.4g}", value));
     table.add(row);
@@ -82,7 +89,7 @@ void print_time(const Expansion& expansion, const std::vector<Line>& lines) {
   std::set<std::string> ids;
   for (const Cell& cell : expansion.first()) {
     for (const Stage& stage : cell.stages) {
-      if (ids.insert(stage.id).second) first += estimate(stage.settings).training_flops();
+      if (ids.insert(stage.id).second) first += estimate(stage.settings).flops();
     }
   }
   // Which values a selection will choose is not known yet: its runs cost as much as the first ones on
@@ -93,8 +100,8 @@ void print_time(const Expansion& expansion, const std::vector<Line>& lines) {
   fmt::print(
       "\n{}{} cells, {} lines above, {} TFLOP: about {} at {:.3g} GFLOP/s ({:.0f} % of this machine's matrix "
       "rate)\n",
-      expansion.experiment().select ? "Up to " : "", expansion.largest_count(), lines.size(),
-      fmt::format("{:.3g}", all / 1e12), duration(all / rate), rate / 1e9, 100 * kEfficiency);
+      expansion.experiment().select ? "Up to " : "", expansion.largest_count(), lines.size(), tera(all),
+      duration(all / rate), rate / 1e9, 100 * kEfficiency);
 }
 
 }  // namespace

@@ -53,6 +53,7 @@ void add_run(CLI::App& app, Invocation& invocation) {
       }
       Settings settings = load_settings(file);
       if (!experiment.device.empty()) settings.set("run.device", experiment.device);
+      complete(Catalogue::installed(), settings);
       check_device(settings);
       expect_consistent(settings);
       return run_settings(settings, options->run, invocation.command);

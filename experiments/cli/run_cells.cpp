@@ -28,7 +28,7 @@ ScheduleOptions schedule_options(const RunOptions& options, const std::string& c
 }
 
 double cost_of(const Stage& stage) {
-  return estimate(stage.settings).training_flops();
+  return estimate(stage.settings).flops();
 }
 
 }  // namespace

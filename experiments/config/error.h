@@ -11,4 +11,10 @@ class ConfigError : public Error {
   using Error::Error;
 };
 
+// expect_config(n > 0, "{}: a positive length expected: got {}", key, n) throws ConfigError.
+template <class... Args>
+void expect_config(bool ok, fmt::format_string<Args...> text, Args&&... args) {
+  if (!ok) throw ConfigError(fmt::format(text, std::forward<Args>(args)...));
+}
+
 }  // namespace copylab

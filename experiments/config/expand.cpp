@@ -56,7 +56,8 @@ std::string file_safe(const std::string& text) {
 std::string cell_name(const Cell& cell, const std::string& stage) {
   std::string name = file_safe(cell.arm);
   for (const auto& [key, value] : cell.coordinates) {
-    name += "-" + file_safe(key.substr(key.rfind('.') + 1) + format_value(value));
+    const std::string text = format_value(value);  // of a path its last part
+    name += "-" + file_safe(key.substr(key.rfind('.') + 1) + text.substr(text.rfind('/') + 1));
   }
   name += fmt::format("-s{}", cell.seed);
   if (!stage.empty()) name += "-" + file_safe(stage);
@@ -199,7 +200,7 @@ Stage Expansion::make_stage(size_t arm, const Point& point, int64_t seed, const 
 
   Stage stage;
   stage.name = spec.name;
-  stage.settings = resolve(catalogue_, layers);
+  stage.settings = resolve_new(catalogue_, layers);
   stage.id = run_id(catalogue_, stage.settings);
   return stage;
 }

@@ -405,10 +405,28 @@ void keep_arms(Experiment& e, const std::string& list) {
 
 fs::path find_included(const fs::path& file, const std::string& name, const std::string& at) {
   const fs::path folder = fs::absolute(file).parent_path();
-  if (fs::exists(folder / name)) return folder / name;
+  std::vector<fs::path> places = {folder / name};
   for (fs::path above = folder; above != above.root_path(); above = above.parent_path())
-    if (fs::exists(above / "configs" / name)) return above / "configs" / name;
-  bad(at, fmt::format("include: expected a file beside this one or in configs/, got '{}'", name));
+    places.push_back(above / "configs" / name);
+  const auto it =
+      std::find_if(places.begin(), places.end(), [](const auto& place) { return fs::exists(place); });
+  if (it == places.end())
+    bad(at, fmt::format("include: expected a file beside this one or in configs/, got '{}'", name));
+  if (fs::is_directory(*it))
+    bad(at, fmt::format("include: expected a file, got the folder '{}'", it->string()));
+  if (fs::equivalent(*it, file)) bad(at, fmt::format("include: '{}' is this file itself", name));
+  return *it;
+}
+
+// The text behind an experiment: its own file, which stays a valid one, and as comments the file that it
+// includes.
+std::string whole_text(const fs::path& file, const std::string& name, const fs::path& included) {
+  std::string text = slurp(file);
+  if (name.empty()) return text;
+  text += fmt::format("{}\n# Included: {}\n", text.ends_with('\n') ? "" : "\n", name);
+  std::istringstream lines(slurp(included));
+  for (std::string line; std::getline(lines, line);) text += line.empty() ? "#\n" : "# " + line + "\n";
+  return text;
 }
 
 }  // namespace
@@ -417,9 +435,12 @@ Experiment load_experiment(const fs::path& file, const std::string& preset) {
   const std::string name = file.string();
   const YAML::Node root = load_yaml(file);
   std::vector<std::pair<std::string, YAML::Node>> bodies;  // what is included, then the file
-  if (const YAML::Node included = root["include"]) {
-    const fs::path path = find_included(file, read_text("include", included, name), where(included, name));
-    bodies.emplace_back(path.string(), load_yaml(path));
+  std::string include;
+  fs::path included;
+  if (const YAML::Node node = root["include"]) {
+    include = read_text("include", node, name);
+    included = find_included(file, include, where(node, name));
+    bodies.emplace_back(included.string(), load_yaml(included));
   }
   bodies.emplace_back(name, root);
   Reader reader;
@@ -449,7 +470,7 @@ Experiment load_experiment(const fs::path& file, const std::string& preset) {
   for (const auto& [at, set] : chosen)
     if (!set.IsNull()) reader.apply(set, at, Place::preset);
   Experiment out = reader.finish();
-  out.text = slurp(file);
+  out.text = whole_text(file, include, included);
   return out;
 }
 

@@ -71,7 +71,7 @@ struct Experiment {
   // What its results are indexed under: the preset, "full" for a file without presets, or "custom" when
   // altered, so that a variation never takes the place of the experiment that figures and bands are about.
   std::string index() const { return altered ? "custom" : preset.empty() ? "full" : preset; }
-  std::string text;   // the file, for provenance
+  std::string text;   // the file, and as comments the one that it includes, for provenance
   RawConfig command;  // settings from the command line, over everything else
 };
 

@@ -107,6 +107,35 @@ Settings resolve(const Catalogue& catalogue, const std::vector<RawConfig>& layer
   return settings;
 }
 
+namespace {
+
+void complete_choice(const Choice* choice, Settings& settings) {
+  if (!choice || !choice->complete) return;
+  try {
+    choice->complete(settings);
+  } catch (const Error& error) {
+    throw ConfigError(error.what());
+  }
+}
+
+}  // namespace
+
+void complete_measures(const Catalogue& catalogue, Settings& settings) {
+  for (const std::string& name : measure_names(settings.text("run.measures")))
+    complete_choice(catalogue.measure(name), settings);
+}
+
+void complete(const Catalogue& catalogue, Settings& settings) {
+  complete_choice(catalogue.task(settings.text("task.name")), settings);
+  complete_measures(catalogue, settings);
+}
+
+Settings resolve_new(const Catalogue& catalogue, const std::vector<RawConfig>& layers) {
+  Settings settings = resolve(catalogue, layers);
+  complete(catalogue, settings);
+  return settings;
+}
+
 bool knows(const Catalogue& catalogue, const std::vector<RawConfig>& layers, const std::string& key) {
   return schema_of(catalogue, stack_layers(layers)).find(key) != nullptr;
 }

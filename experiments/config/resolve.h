@@ -19,6 +19,13 @@ inline constexpr int kFormatVersion = 1;
 // value is checked, also those that a later layer replaces. Throws ConfigError.
 Settings resolve(const Catalogue& catalogue, const std::vector<RawConfig>& layers);
 
+// resolve() for a new run: also what task and measures complete by what they find outside
+// (TaskEntry::complete).
+Settings resolve_new(const Catalogue& catalogue, const std::vector<RawConfig>& layers);
+// That completion alone, on resolved settings, and that of the measures alone. Throw ConfigError.
+void complete(const Catalogue& catalogue, Settings& settings);
+void complete_measures(const Catalogue& catalogue, Settings& settings);
+
 // Does any task, head or measure that these layers choose know this key?
 bool knows(const Catalogue& catalogue, const std::vector<RawConfig>& layers, const std::string& key);
 

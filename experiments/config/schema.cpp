@@ -43,7 +43,7 @@ Catalogue make_installed() {
   append(catalogue.common, nn::model_fields());
   for (const auto& [name, values] : nn::model_presets()) catalogue.presets[name] = values;
   for (const TaskEntry& entry : task_registry()) {
-    catalogue.tasks.push_back({entry.name, entry.doc, entry.version, entry.fields()});
+    catalogue.tasks.push_back({entry.name, entry.doc, entry.version, entry.fields(), entry.complete});
   }
   for (const nn::HeadEntry& entry : nn::head_registry()) {
     catalogue.heads.push_back({entry.name, entry.doc, 0, entry.fields()});
@@ -54,7 +54,7 @@ Catalogue make_installed() {
                       .fallback = false,
                       .doc = "also measure every checkpoint that train.keep kept",
                       .later = true});
-    catalogue.measures.push_back({entry.name, entry.doc, 0, std::move(fields)});
+    catalogue.measures.push_back({entry.name, entry.doc, 0, std::move(fields), entry.complete});
   }
   return catalogue;
 }

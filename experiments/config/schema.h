@@ -16,6 +16,7 @@ struct Choice {
   std::string doc;
   int version = 0;  // tasks: part of the run id
   std::vector<Field> fields;
+  void (*complete)(Settings& settings) = nullptr;  // see TaskEntry::complete
 };
 
 // All keys of all choices. The program has one (installed()); tests make their own.

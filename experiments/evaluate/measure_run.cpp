@@ -38,33 +38,34 @@ void append_step(MeasureOutput& series, const MeasureOutput& now, const std::str
 }  // namespace
 
 MeasureOutput run_measure(const std::string& name, const Settings& settings, const Task& task,
-                          nn::Model& model, nn::Model* initial, const RunFolder& folder) {
-  const auto measured = [&](nn::Model& on) {
+                          nn::Model& model, nn::Model* initial, const RunFolder& folder, SplitCache* cache) {
+  const MeasureEntry& measure = find_measure(name);
+  const auto input = [&](nn::Model& on, SplitCache* kept) {
+    const auto seed = static_cast<uint64_t>(settings.integer("train.seed"));
+    return MeasureInput{on, initial, task, settings, model.parameters().backend(), seed, kept};
+  };
+  const auto measured = [&](nn::Model& on, SplitCache* kept) {
     MeasureOutput out;
-    const MeasureInput in{on,
-                          initial,
-                          task,
-                          settings,
-                          model.parameters().backend(),
-                          static_cast<uint64_t>(settings.integer("train.seed"))};
-    find_measure(name).run(in, out);
+    measure.run(input(on, kept), out);
     return out;
   };
-  MeasureOutput out = measured(model);
+  if (measure.plan) measure.plan(input(model, nullptr));  // what is wrong with the settings is said first
+  MeasureOutput out = measured(model, cache);
   if (!settings.flag("measure." + name + ".over_training")) return out;
 
   const auto kept = folder.kept_checkpoints();
-  expect(kept.size() > 1, name.c_str(),
-         "over_training: {} keeps no checkpoints: it was trained without train.keep=N; remove it to train it "
-         "again",
-         folder.path.string());
+  expect_config(
+      kept.size() > 1,
+      "measure.{}.over_training: {} keeps no checkpoints: it was trained without train.keep=N; remove it to "
+      "train it again",
+      name, folder.path.string());
   const auto past = make_model(settings, task, model.parameters().backend());
   past->allocate();
   MeasureOutput series;
   std::vector<double> steps;
   for (const auto& [step, file] : kept) {
     load_checkpoint(file, run_id(settings), past->parameters(), nullptr);
-    append_step(series, measured(*past), name);
+    append_step(series, measured(*past, nullptr), name);
     steps.push_back(static_cast<double>(step));
   }
   out.arrays.merge(series.arrays);
@@ -93,13 +94,14 @@ MeasureOutput measure_run(const std::filesystem::path& path, const std::string& 
   std::erase_if(config.entries, [](const RawConfig::Entry& entry) {
     return entry.key == "run.measures" || entry.key.rfind("measure.", 0) == 0;
   });
-  const Settings settings = resolve(Catalogue::installed(), {config, chosen});
+  Settings settings = resolve(Catalogue::installed(), {config, chosen});
+  complete_measures(Catalogue::installed(), settings);
 
   LoadedRun run = load_run(path);
   const auto initial =
       run.step > 0 ? initial_model(run.settings, *run.task, run.model->parameters().backend(), path, {})
                    : nullptr;  // a run of no updates is its own
-  MeasureOutput output = run_measure(name, settings, *run.task, *run.model, initial.get(), folder);
+  MeasureOutput output = run_measure(name, settings, *run.task, *run.model, initial.get(), folder, nullptr);
   Metrics metrics = read_metrics(folder.metrics());
   metrics.settings = run.settings;
   metrics.results[name] = {output, measure_settings(settings, name)};

@@ -18,9 +18,11 @@ namespace copylab {
 inline const std::string kTraining = "training/";
 
 // `initial` may be null; `settings` hold measure.<name>.…. With measure.<name>.over_training every checkpoint
-// that `folder` keeps is measured, too. Throws Error if it keeps none.
+// that `folder` keeps is measured, too. `cache` may hold splits
+// that an earlier measure scored with this model's weights, or be null. Throws ConfigError for settings that
+// do not fit the run, and where it keeps no checkpoints.
 MeasureOutput run_measure(const std::string& name, const Settings& settings, const Task& task,
-                          nn::Model& model, nn::Model* initial, const RunFolder& folder);
+                          nn::Model& model, nn::Model* initial, const RunFolder& folder, SplitCache* cache);
 
 // Measures a finished run and stores the result under /eval/<name>/ of its metrics file, in place of an
 // earlier one. `changes` may set measure.<name>.… and train.threads; anything else throws ConfigError.

@@ -9,10 +9,18 @@ std::vector<Field> fields() {
            "lengths of sequences; empty = the task's, and 4 and 16 times that"}};
 }
 
-void run(const MeasureInput& in, MeasureOutput& out) {
+std::vector<int64_t> lengths_of(const MeasureInput& in) {
   const int64_t length = in.task.length();
   std::vector<int64_t> lengths = in.settings.integers("measure.cache.lengths");
   if (lengths.empty()) lengths = {length, 4 * length, 16 * length};
+  for (const int64_t n : lengths)
+    expect_config(n > 0, "measure.cache.lengths: positive lengths expected: got {}", n);
+  return lengths;
+}
+
+void run(const MeasureInput& in, MeasureOutput& out) {
+  const int64_t length = in.task.length();
+  const std::vector<int64_t> lengths = lengths_of(in);
 
   // The same backbone with full attention everywhere and a plain head: what the memory is compared with.
   Settings plain = in.settings;
@@ -23,7 +31,6 @@ void run(const MeasureInput& in, MeasureOutput& out) {
 
   std::vector<double> bytes, ratios;
   for (const int64_t n : lengths) {
-    expect(n > 0, "cache", "positive lengths expected: got {}", n);
     bytes.push_back(static_cast<double>(in.model.cache_bytes(n)));
     ratios.push_back(static_cast<double>(full.cache_bytes(n)) / bytes.back());
   }
@@ -37,10 +44,15 @@ void run(const MeasureInput& in, MeasureOutput& out) {
              "bytes over tokens, at the first length");
 }
 
+double plan(const MeasureInput& in) {
+  lengths_of(in);
+  return 0;
+}
+
 }  // namespace
 
 const MeasureEntry cache_measure = {
     "cache", "bytes kept per sequence when generating, and what full attention would keep (C9, C10, C22)",
-    fields, run};
+    fields, run, plan};
 
 }  // namespace copylab

@@ -267,10 +267,15 @@ void run(const MeasureInput& in, MeasureOutput& out) {
   behaviour.report(out);
 }
 
+double plan(const MeasureInput& in) {
+  return in.pass_flops(static_cast<double>(in.settings.integer("measure.copy_behaviour.sequences")));
+}
+
 }  // namespace
 
 const MeasureEntry copy_behaviour_measure = {
     "copy_behaviour",
-    "gate and sink against what can be copied, sources, fixes and breaks (C16, C17, C37-C41)", fields, run};
+    "gate and sink against what can be copied, sources, fixes and breaks (C16, C17, C37-C41)", fields, run,
+    plan};
 
 }  // namespace copylab

@@ -108,7 +108,7 @@ Matrix Projection::pull_back(const Matrix& h, const Matrix& y) const {
 CopyHead copy_head(const MeasureInput& in, const nn::Model& model) {
   const auto parameter = [&](const std::string& name) {
     const Tensor* t = find_parameter(model, name);
-    expect(t != nullptr, "copy_gradient", "a Copy-Paste head expected: the model has no {}", name);
+    expect_config(t != nullptr, "[copy_gradient] a Copy-Paste head expected: the model has no {}", name);
     const int64_t rows = t->shape().rank() == 2 ? t->dim(0) : 1;
     return host_matrix(in.backend, t->reshape({rows, t->size() / rows}));
   };
@@ -147,9 +147,11 @@ PointerGradient pointer_gradient(const CopyHead& head, const PointerTrace& trace
     const ScoreGradient found = score_gradient(result.scale * (sources * q.row(t).transpose()), values,
                                                trace.gate[t], lm_probability);
     const double nll = -std::log(found.p);
-    expect(agrees(nll, trace.nll[t]), "copy_gradient",
-           "a head whose loss is the Copy-Paste mixture's expected: its -log p is {}, the mixture's {}",
-           trace.nll[t], nll);
+    expect_config(
+        agrees(nll, trace.nll[t]),
+        "[copy_gradient] a head whose loss is the Copy-Paste mixture's expected: its -log p is {}, the "
+        "mixture's {}",
+        trace.nll[t], nll);
     if (found.gradient.norm() > 0) row = {keys, std::move(sources), found.gradient};
   }
   return result;
@@ -340,10 +342,23 @@ void run(const MeasureInput& in, MeasureOutput& out) {
   gradient.report(out);
 }
 
+// Singular vectors of Jacobians (rows, D) take some ten times rows·D² operations: of V rows once for the
+// model and once for its control; of up to T rows for queries and keys at each position, whose controls are
+// kept.
+double plan(const MeasureInput& in) {
+  expect_one_softmax(in.model);
+  const double sequences = static_cast<double>(in.settings.integer("measure.copy_gradient.sequences"));
+  const double vocab = static_cast<double>(in.task.vocab()), dim = static_cast<double>(in.model.dim());
+  double rows = 2 * vocab;
+  for (const int64_t position : half_octaves(in.task.length()))
+    rows += (sequences + 1) * static_cast<double>(in.task.length() + position);
+  return in.pass_flops(sequences) + 10 * kDouble * rows * dim * dim;
+}
+
 }  // namespace
 
 const MeasureEntry copy_gradient_measure = {
     "copy_gradient", "share of the pointer's score gradient that passes to queries and keys (C25-C28)",
-    fields, run};
+    fields, run, plan};
 
 }  // namespace copylab

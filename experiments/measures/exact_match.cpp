@@ -33,8 +33,8 @@ std::vector<Field> fields() {
 
 const std::vector<int64_t>& edges(const MeasureInput& in, const std::string& name) {
   const std::vector<int64_t>& list = in.settings.integers("measure.exact_match." + name);
-  expect(!list.empty() && list.front() == 1 && std::is_sorted(list.begin(), list.end()), "exact_match",
-         "{} ascending from 1 expected", name);
+  expect_config(!list.empty() && list.front() == 1 && std::is_sorted(list.begin(), list.end()),
+                "measure.exact_match.{}: lengths ascending from 1 expected", name);
   return list;
 }
 
@@ -69,7 +69,8 @@ Matches find_matches(const ScoredSplit& split, const std::vector<int64_t>& lengt
 void run(const MeasureInput& in, MeasureOutput& out) {
   const std::vector<int64_t>&lengths = edges(in, "lengths"), &distances = edges(in, "distances");
   const int64_t rows = static_cast<int64_t>(lengths.size()), columns = static_cast<int64_t>(distances.size());
-  const ScoredSplit valid = score_split(in, Split::valid);
+  const auto kept = score_split(in, Split::valid);
+  const ScoredSplit& valid = *kept;
   const Matches fitted = find_matches(valid, lengths, distances);
   std::vector<std::vector<double>> p(rows * columns), q(rows * columns);
   for (size_t i = 0; i < valid.nll.size(); ++i)
@@ -80,7 +81,8 @@ void run(const MeasureInput& in, MeasureOutput& out) {
   std::vector<double> weights;
   for (int64_t b = 0; b < rows * columns; ++b) weights.push_back(best_mixture_weight(p[b], q[b]));
 
-  const ScoredSplit test = score_split(in, Split::test);
+  const auto kept_test = score_split(in, Split::test);
+  const ScoredSplit& test = *kept_test;
   const Matches applied = find_matches(test, lengths, distances);
   std::vector<double> mixed = test.nll, counts(rows * columns, 0.0), right(rows * columns, 0.0);
   double labels = 0, matched = 0, hits = 0;
@@ -107,10 +109,16 @@ void run(const MeasureInput& in, MeasureOutput& out) {
   out.array("right", right, {rows, columns}, dims, "those that the target came after");
 }
 
+double plan(const MeasureInput& in) {
+  edges(in, "lengths");
+  edges(in, "distances");
+  return plan_splits(in);
+}
+
 }  // namespace
 
 const MeasureEntry exact_match_measure = {
     "exact_match", "loss with a copy of what followed the longest matching suffix mixed in (X1, X2)", fields,
-    run};
+    run, plan};
 
 }  // namespace copylab

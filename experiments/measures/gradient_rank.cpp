@@ -48,15 +48,21 @@ std::vector<Field> fields() {
   };
 }
 
-void run(const MeasureInput& in, MeasureOutput& out) {
-  const double tolerance = in.settings.real("measure.gradient_rank.tolerance");
+// A batch beyond the limit is left out; the coordinate `tokens` says which remain.
+std::vector<int64_t> sizes_of(const MeasureInput& in) {
   const int64_t limit = in.settings.integer("measure.gradient_rank.limit"), vocab = in.task.vocab();
-  // A batch beyond the limit is left out; the coordinate `tokens` says which remain.
   std::vector<int64_t> sizes = in.settings.integers("measure.gradient_rank.tokens");
   std::erase_if(sizes, [&](int64_t n) { return std::min(n, vocab) > limit; });
-  expect(!sizes.empty() && sizes.front() > 0 && std::is_sorted(sizes.begin(), sizes.end()), "gradient_rank",
-         "ascending positive batch sizes with min(size, V) <= {} expected", limit);
+  expect_config(
+      !sizes.empty() && sizes.front() > 0 && std::is_sorted(sizes.begin(), sizes.end()),
+      "measure.gradient_rank.tokens: ascending positive batch sizes with min(size, V) <= {} expected", limit);
+  return sizes;
+}
 
+void run(const MeasureInput& in, MeasureOutput& out) {
+  const double tolerance = in.settings.real("measure.gradient_rank.tolerance");
+  const int64_t vocab = in.task.vocab();
+  const std::vector<int64_t> sizes = sizes_of(in);
   const HeadSample sample = sample_head(in, in.model, sizes.back());
   std::vector<double> ranks, shares_of_full, distinct, components, spectrum;
   RowStreamSvd svd(vocab);
@@ -96,10 +102,24 @@ void run(const MeasureInput& in, MeasureOutput& out) {
   out.scalar("k999_over_vocab", components.back() / v, "components for 99.9 % of the norm over V");
 }
 
+// Besides the sample and its gradient, singular values of (n, V): 2·n·V·m operations to a triangle and some
+// 4·m³ there, m = min(n, V).
+double plan(const MeasureInput& in) {
+  const std::vector<int64_t> sizes = sizes_of(in);
+  const double vocab = static_cast<double>(in.task.vocab());
+  double flops =
+      plan_sample(in, "measure.gradient_rank.tokens", sizes.back()) + product_flops(in, sizes.back());
+  for (const int64_t size : sizes) {
+    const double n = static_cast<double>(size), m = std::min(n, vocab);
+    flops += kDouble * (2 * n * vocab * m + 4 * m * m * m);
+  }
+  return flops;
+}
+
 }  // namespace
 
 const MeasureEntry gradient_rank_measure = {
     "gradient_rank", "rank and spectrum of the logit gradient against the size of the batch (G4)", fields,
-    run};
+    run, plan};
 
 }  // namespace copylab

@@ -89,10 +89,20 @@ void run(const MeasureInput& in, MeasureOutput& out) {
   out.scalar("r_change", final.r - initial.r, "r of the finished model minus r at step 0");
 }
 
+// For each of the finished and the initial model: the logits and two projections of their gradient, and an
+// orthogonal basis of W.
+double plan(const MeasureInput& in) {
+  const std::string key = "measure.head_gradient.positions";
+  const int64_t positions = in.settings.integer(key);
+  const double models = in.initial ? 2 : 1;
+  return models * (plan_sample(in, key, positions) + 3 * product_flops(in, positions) +
+                   2 * product_flops(in, in.model.dim()));
+}
+
 }  // namespace
 
 const MeasureEntry head_gradient_measure = {
     "head_gradient", "share of the logit gradient that the LM head loses, with its isotropic null (G1-G3)",
-    fields, run};
+    fields, run, plan};
 
 }  // namespace copylab

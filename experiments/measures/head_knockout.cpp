@@ -5,7 +5,6 @@
 #include <numeric>
 #include <set>
 
-#include "core/error.h"
 #include "experiments/evaluate/evaluate.h"
 #include "experiments/measures/repeats.h"
 
@@ -77,19 +76,35 @@ MeanLoss test_loss(const MeasureInput& in, int64_t sequences) {
   return {mean.natural / labels, mean.no_copy / labels};
 }
 
-void run(const MeasureInput& in, MeasureOutput& out) {
+Repeats repeats_of(const MeasureInput& in) {
   const auto ids =
       id_range(in.settings.integers("measure.head_knockout.ids"), in.task.vocab(), "head_knockout");
-  const int64_t asked = in.settings.integer("measure.head_knockout.block");
+  const int64_t asked = in.settings.integer("measure.head_knockout.block"),
+                count = ids.second - ids.first + 1;
   const Repeats repeats = {in.seed, asked ? asked : default_blocks(in.task, ids).back(), ids};
-  expect(repeats.block >= 2, "head_knockout",
-         "measure.head_knockout.block: a length of at least 2 expected: got {}", repeats.block);
+  expect_config(repeats.block >= 2 && repeats.block <= count,
+                "measure.head_knockout.block: a length of 2..{} expected, the number of ids: got {}", count,
+                repeats.block);
+  return repeats;
+}
+
+// Numbers of heads to switch off together. More than there are cannot be; the coordinate says which remain.
+std::vector<int64_t> top_of(const MeasureInput& in, int64_t heads) {
+  std::vector<int64_t> top = in.settings.integers("measure.head_knockout.top");
+  std::erase_if(top, [&](int64_t k) { return k > heads; });
+  expect_config(!top.empty() && top.front() > 0 && std::is_sorted(top.begin(), top.end()),
+                "measure.head_knockout.top: ascending numbers of 1..{} heads expected", heads);
+  return top;
+}
+
+void run(const MeasureInput& in, MeasureOutput& out) {
+  const Repeats repeats = repeats_of(in);
   const int64_t sequences = in.settings.integer("measure.head_knockout.sequences");
   const int64_t test_sequences = in.settings.integer("measure.head_knockout.test_sequences");
 
   const RepeatScores scores = score_heads(in.model, repeats, sequences);
   const int64_t layers = scores.heads.layers, heads = scores.heads.heads, all = layers * heads;
-  expect(all > 0, "head_knockout", "a backbone with attention heads expected");
+  expect_config(all > 0, "[head_knockout] a backbone with attention heads expected");
   const RepeatLosses whole = repeat_losses(in.model, repeats, sequences);
   const MeanLoss whole_test = test_loss(in, test_sequences);
   out.scalar("repeat_nll", whole.natural, "loss of inducible tokens with every head, nats");
@@ -114,11 +129,7 @@ void run(const MeasureInput& in, MeasureOutput& out) {
   out.array("test_change", test_change, {layers, heads}, dims,
             "loss of test sequences without this head minus test_nll, nats");
 
-  // More heads than there are cannot be switched off; the coordinate says which numbers remain.
-  std::vector<int64_t> top = in.settings.integers("measure.head_knockout.top");
-  std::erase_if(top, [&](int64_t k) { return k > all; });
-  expect(!top.empty() && top.front() > 0 && std::is_sorted(top.begin(), top.end()), "head_knockout",
-         "measure.head_knockout.top: ascending numbers of 1..{} heads expected", all);
+  const std::vector<int64_t> top = top_of(in, all);
   const std::vector<int64_t> order = scores.heads.order();
   std::vector<double> top_repeat, top_test, bottom_repeat;
   for (const int64_t k : top) {
@@ -145,10 +156,22 @@ void run(const MeasureInput& in, MeasureOutput& out) {
              "no_copy_repeat_change minus the largest of top_repeat_change, nats");
 }
 
+// With every head, without each one alone, and without several, highest and lowest scores apart.
+double plan(const MeasureInput& in) {
+  const Repeats repeats = repeats_of(in);
+  const int64_t heads = in.settings.integer("model.layers") * in.settings.integer("model.heads");
+  const double times = static_cast<double>(1 + heads), few = static_cast<double>(top_of(in, heads).size());
+  const double repeated =
+      plan_repeats(in, repeats.block, in.settings.integer("measure.head_knockout.sequences"));
+  const double test =
+      in.pass_flops(static_cast<double>(in.settings.integer("measure.head_knockout.test_sequences")));
+  return (1 + times + 2 * few) * repeated + (times + few) * test;
+}
+
 }  // namespace
 
 const MeasureEntry head_knockout_measure = {
     "head_knockout", "losses with attention heads switched off, one and several, and without pointer (C34)",
-    fields, run};
+    fields, run, plan};
 
 }  // namespace copylab

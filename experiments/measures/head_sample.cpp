@@ -12,9 +12,7 @@
 namespace copylab {
 
 const Tensor* find_parameter(const nn::Model& model, const std::string& name) {
-  for (const auto& entry : model.parameters().entries())
-    if (entry.name == name) return &entry.tensor;
-  return nullptr;
+  return model.parameters().has(name) ? &model.parameters().find(name).tensor : nullptr;
 }
 
 Matrix host_matrix(const Backend& backend, const Tensor& t) {
@@ -22,9 +20,13 @@ Matrix host_matrix(const Backend& backend, const Tensor& t) {
   return Eigen::Map<const Matrix>(values.data(), t.dim(0), t.dim(1));
 }
 
+void expect_one_softmax(const nn::Model& model) {
+  expect_config(!find_parameter(model, "mixture_head.prior.weight"),
+                "[measure] a head of one softmax expected: got a mixture of softmaxes");
+}
+
 Matrix output_matrix(const MeasureInput& in, const nn::Model& model) {
-  expect(!find_parameter(model, "mixture_head.prior.weight"), "measure",
-         "a head of one softmax expected: got a mixture of softmaxes");
+  expect_one_softmax(model);
   // A gate adds rows beyond the vocabulary: they are no part of the softmax.
   const Tensor* weight = find_parameter(model, "lm_head.weight");
   const Tensor* down = find_parameter(model, "lm_head.down.weight");
@@ -54,10 +56,30 @@ HeadSample sample_head(const MeasureInput& in, const nn::Model& model, int64_t p
       sample.h.row(sample.targets.size()) = h.row(i);
       sample.targets.push_back(batch.targets[i]);
     }
-    expect(sample.targets.size() > before, "measure",
-           "{} labelled positions asked for, and the test split has {}: ask for fewer", positions, before);
+    expect_config(sample.targets.size() > before,
+                  "[measure] {} labelled positions asked for, and the test split has {}: ask for fewer",
+                  positions, before);
   }
   return sample;
+}
+
+double plan_sample(const MeasureInput& in, const std::string& key, int64_t positions) {
+  expect_one_softmax(in.model);
+  const auto labels = [&](int64_t index) {
+    const Batch batch = in.task.batch(Split::test, in.seed, index, 1);
+    return std::count_if(batch.targets.begin(), batch.targets.end(), [](int32_t t) { return t >= 0; });
+  };
+  // Each sequence has `length` labels at most, so that this one is read in any case.
+  expect_config(labels((positions - 1) / in.task.length()) > 0,
+                "{}: {} labelled positions asked for, and the test split has fewer", key, positions);
+  const double share =
+      static_cast<double>(std::max<int64_t>(1, labels(0))) / static_cast<double>(in.task.length());
+  return in.pass_flops(static_cast<double>(positions) / share / static_cast<double>(in.task.length()));
+}
+
+double product_flops(const MeasureInput& in, int64_t positions) {
+  return 2 * kDouble * static_cast<double>(positions) * static_cast<double>(in.task.vocab()) *
+         static_cast<double>(in.model.dim());
 }
 
 Matrix logits(const HeadSample& sample, int64_t first, int64_t count) {

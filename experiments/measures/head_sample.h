@@ -27,11 +27,21 @@ Matrix host_matrix(const Backend& backend, const Tensor& t);
 // The parameter of that name, or null.
 const Tensor* find_parameter(const nn::Model& model, const std::string& name);
 
+// Throws ConfigError for a mixture of softmaxes.
+void expect_one_softmax(const nn::Model& model);
+
 // W (V, D) of HeadSample.
 Matrix output_matrix(const MeasureInput& in, const nn::Model& model);
 
-// The first `positions` labelled positions of the test split. Throws Error if the task has no labels.
+// The first `positions` labelled positions of the test split. Throws ConfigError if it has fewer, and for a
+// head of several softmaxes.
 HeadSample sample_head(const MeasureInput& in, const nn::Model& model, int64_t positions);
+
+// For MeasureEntry::plan: the operations of sample_head, which `key` asks for so many positions. Throws
+// ConfigError for what sample_head refuses, as far as one sequence of the test split shows it.
+double plan_sample(const MeasureInput& in, const std::string& key, int64_t positions);
+// Those of one product of (N, V) logits or their gradient with a (V, D) matrix.
+double product_flops(const MeasureInput& in, int64_t positions);
 
 // Rows first..first+count-1 of L (count, V).
 Matrix logits(const HeadSample& sample, int64_t first, int64_t count);

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "core/error.h"
 #include "experiments/measures/repeats.h"
 
 namespace copylab {
@@ -27,6 +26,29 @@ std::vector<Field> fields() {
        "first and last id that tokens are drawn from; empty = the whole vocabulary"},
   };
 }
+
+// The settings, checked.
+struct Asked {
+  std::pair<int64_t, int64_t> ids;
+  std::vector<int64_t> blocks;
+  int64_t score_block, sequences;
+
+  explicit Asked(const MeasureInput& in)
+      : ids(id_range(in.settings.integers("measure.induction.ids"), in.task.vocab(), "induction")),
+        blocks(in.settings.integers("measure.induction.blocks")),
+        score_block(in.settings.integer("measure.induction.score_block")),
+        sequences(in.settings.integer("measure.induction.sequences")) {
+    const int64_t count = ids.second - ids.first + 1;
+    if (blocks.empty()) blocks = default_blocks(in.task, ids);
+    expect_config(
+        blocks.front() >= 2 && std::is_sorted(blocks.begin(), blocks.end()) && blocks.back() <= count,
+        "measure.induction.blocks: ascending lengths of 2..{} expected, the number of ids", count);
+    if (score_block == 0) score_block = blocks.back();
+    expect_config(score_block >= 2 && score_block <= count,
+                  "measure.induction.score_block: a length of 2..{} expected, the number of ids: got {}",
+                  count, score_block);
+  }
+};
 
 void report_losses(const MeasureInput& in, const std::vector<int64_t>& blocks, Repeats repeats,
                    int64_t sequences, MeasureOutput& out) {
@@ -111,23 +133,22 @@ void report_scores(const MeasureInput& in, const Repeats& repeats, int64_t seque
 }
 
 void run(const MeasureInput& in, MeasureOutput& out) {
-  const auto ids = id_range(in.settings.integers("measure.induction.ids"), in.task.vocab(), "induction");
-  std::vector<int64_t> blocks = in.settings.integers("measure.induction.blocks");
-  if (blocks.empty()) blocks = default_blocks(in.task, ids);
-  expect(blocks.front() >= 2 && std::is_sorted(blocks.begin(), blocks.end()) &&
-             blocks.back() <= ids.second - ids.first + 1,
-         "induction", "measure.induction.blocks: ascending lengths of 2..{} expected, the number of ids",
-         ids.second - ids.first + 1);
-  const int64_t sequences = in.settings.integer("measure.induction.sequences");
-  const int64_t asked = in.settings.integer("measure.induction.score_block");
-  report_losses(in, blocks, {in.seed, 0, ids}, sequences, out);
-  report_scores(in, {in.seed, asked ? asked : blocks.back(), ids}, sequences, out);
+  const Asked asked(in);
+  report_losses(in, asked.blocks, {in.seed, 0, asked.ids}, asked.sequences, out);
+  report_scores(in, {in.seed, asked.score_block, asked.ids}, asked.sequences, out);
+}
+
+double plan(const MeasureInput& in) {
+  const Asked asked(in);
+  double flops = plan_repeats(in, asked.score_block, asked.sequences);
+  for (const int64_t block : asked.blocks) flops += plan_repeats(in, block, asked.sequences);
+  return flops;
 }
 
 }  // namespace
 
 const MeasureEntry induction_measure = {
     "induction", "losses on random tokens shown twice, and induction scores of all heads (C32-C34)", fields,
-    run};
+    run, plan};
 
 }  // namespace copylab

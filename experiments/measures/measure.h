@@ -6,17 +6,30 @@
 #include <vector>
 
 #include "core/nn/model.h"
+#include "experiments/config/error.h"
 #include "tasks/task.h"
 
 namespace copylab {
 
+struct SplitCache;
+
+// Float64 operations for the time that a float32 one takes.
+inline constexpr double kDouble = 2;
+
 struct MeasureInput {
-  nn::Model& model;    // holds the weights to measure
+  nn::Model& model;    // holds the weights to measure; to plan, it is only declared
   nn::Model* initial;  // the same model at step 0, or null when the run kept none
   const Task& task;
   const Settings& settings;  // the run's resolved settings, with "measure.<name>.…" of this measure
   const Backend& backend;
   uint64_t seed;
+  SplitCache* cache = nullptr;  // of these weights, see scored_split.h; null: nothing is kept
+
+  // Floating-point operations of forward passes over this many sequences of the task.
+  double pass_flops(double sequences) const {
+    const int64_t length = task.length();
+    return sequences * static_cast<double>(length) * model.flops_per_token(length);
+  }
 };
 
 // What a measure found: named arrays with named axes.
@@ -53,6 +66,12 @@ struct MeasureEntry {
   const char* doc;
   std::vector<Field> (*fields)();  // "measure.<name>.…"
   void (*run)(const MeasureInput& in, MeasureOutput& out);
+  // Before anything is trained or measured: floating-point operations of one call, roughly (float64 ones
+  // counted kDouble times). Throws ConfigError for settings that cannot go with the run. Null: always fine,
+  // costs nothing.
+  double (*plan)(const MeasureInput& in) = nullptr;
+  // Completes "measure.<name>.…" as TaskEntry::complete does the task's settings. Null: nothing to complete.
+  void (*complete)(Settings& settings) = nullptr;
 };
 
 const std::vector<MeasureEntry>& measure_registry();

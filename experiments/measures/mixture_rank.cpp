@@ -62,10 +62,11 @@ void add_rows(const PointerTrace& trace, const Matrix& w, int64_t wanted, bool d
     const Eigen::RowVectorXd log_p =
         trace.has_pointer() ? log_mixture(trace, t, log_softmax, drop_sink) : log_softmax;
     const double nll = -log_p[trace.targets[t]];
-    expect(agrees(nll, trace.nll[t]), "mixture_rank",
-           "a head whose distribution is the LM head's mixed with copied tokens expected: its -log p is {}, "
-           "the mixture's {}",
-           trace.nll[t], nll);
+    expect_config(
+        agrees(nll, trace.nll[t]),
+        "[mixture_rank] a head whose distribution is the LM head's mixed with copied tokens expected: its "
+        "-log p is {}, the mixture's {}",
+        trace.nll[t], nll);
     rows.logits.row(rows.used) = z.head(columns);
     rows.log_softmax.row(rows.used) = log_softmax.head(columns);
     rows.log_mixture.row(rows.used) = log_p.head(columns);
@@ -110,10 +111,23 @@ void run(const MeasureInput& in, MeasureOutput& out) {
   }
 }
 
+// The passes, the logits, and the singular values of three (N, columns) matrices.
+double plan(const MeasureInput& in) {
+  expect_one_softmax(in.model);
+  const int64_t contexts = in.settings.integer("measure.mixture_rank.contexts");
+  const int64_t per_sequence = in.settings.integer("measure.mixture_rank.per_sequence");
+  const double n = static_cast<double>(contexts),
+               columns = static_cast<double>(
+                   std::min<int64_t>(in.settings.integer("measure.mixture_rank.columns"), in.task.vocab()));
+  const double m = std::min(n, columns);
+  return in.pass_flops(std::ceil(n / static_cast<double>(per_sequence))) + product_flops(in, contexts) +
+         3 * kDouble * (2 * n * columns * m + 4 * m * m * m);
+}
+
 }  // namespace
 
 const MeasureEntry mixture_rank_measure = {
     "mixture_rank", "numerical rank of logits, log-softmax and log of the mixture over contexts (C1)", fields,
-    run};
+    run, plan};
 
 }  // namespace copylab

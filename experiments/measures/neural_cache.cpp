@@ -71,20 +71,30 @@ std::vector<double> mixed_losses(const ScoredSplit& split, const std::vector<dou
   return out;
 }
 
+// Checks what a single field cannot say.
+void check(const MeasureInput& in) {
+  const std::vector<int64_t>& windows = in.settings.integers("measure.neural_cache.windows");
+  expect_config(!windows.empty() && *std::min_element(windows.begin(), windows.end()) >= 0,
+                "measure.neural_cache.windows: numbers of at least 0 expected");
+  const double low = in.settings.real("measure.neural_cache.theta_min");
+  const double high = in.settings.real("measure.neural_cache.theta_max");
+  expect_config(low <= high, "measure.neural_cache.theta_min: at most theta_max = {} expected: got {}", high,
+                low);
+}
+
 void run(const MeasureInput& in, MeasureOutput& out) {
+  check(in);
   const std::vector<int64_t>& windows = in.settings.integers("measure.neural_cache.windows");
   const int64_t count = in.settings.integer("measure.neural_cache.thetas");
   const double low = in.settings.real("measure.neural_cache.theta_min");
   const double high = in.settings.real("measure.neural_cache.theta_max");
-  expect(!windows.empty() && *std::min_element(windows.begin(), windows.end()) >= 0 && low <= high,
-         "neural_cache", "windows of at least 0 and theta_min <= theta_max expected: got {} windows, {}, {}",
-         windows.size(), low, high);
   std::vector<double> thetas;
   for (int64_t i = 0; i < count; ++i)
     thetas.push_back(
         low * std::pow(high / low, count > 1 ? static_cast<double>(i) / static_cast<double>(count - 1) : 0));
 
-  const ScoredSplit valid = score_split(in, Split::valid);
+  const auto kept = score_split(in, Split::valid);
+  const ScoredSplit& valid = *kept;
   std::vector<Tuned> grid;
   for (const int64_t window : windows)
     for (const double theta : thetas) {
@@ -116,7 +126,8 @@ void run(const MeasureInput& in, MeasureOutput& out) {
     if (grid[g].loss < best.loss) best = grid[g];
   }
 
-  const ScoredSplit test = score_split(in, Split::test);
+  const auto kept_test = score_split(in, Split::test);
+  const ScoredSplit& test = *kept_test;
   report_losses(test, mixed_losses(test, over_grid(test, {best})[0], best.weight), in.task, out);
   out.scalar("theta", best.theta, "sharpness of the cache, tuned on the validation split");
   out.scalar("lambda", best.weight, "weight of the cache, tuned on the validation split");
@@ -130,10 +141,23 @@ void run(const MeasureInput& in, MeasureOutput& out) {
   out.array("valid_lambda", weights, {rows, count}, {"window_tried", "theta_tried"}, "that weight");
 }
 
+// Besides the passes, for each of the T²/2 pairs of a validation sequence a product of states, and an
+// exponential at each point of the grid.
+double plan(const MeasureInput& in) {
+  check(in);
+  const double length = static_cast<double>(in.task.length());
+  const double pairs = static_cast<double>(in.settings.integer("eval.sequences")) * length * length / 2;
+  const double grid =
+      static_cast<double>(in.settings.integer("measure.neural_cache.thetas") *
+                          static_cast<int64_t>(in.settings.integers("measure.neural_cache.windows").size()));
+  return plan_splits(in) + kDouble * pairs * (4 * static_cast<double>(in.model.dim()) + 20 * grid);
+}
+
 }  // namespace
 
 const MeasureEntry neural_cache_measure = {
     "neural_cache",
-    "loss with a cache of past hidden states mixed in, tuned on the validation split (X1, X2)", fields, run};
+    "loss with a cache of past hidden states mixed in, tuned on the validation split (X1, X2)", fields, run,
+    plan};
 
 }  // namespace copylab

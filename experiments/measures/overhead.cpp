@@ -73,10 +73,17 @@ void run(const MeasureInput& in, MeasureOutput& out) {
   out.array("vanilla_step_seconds", plain.times, {repeats}, {"repeat"}, "those of the plain head, seconds");
 }
 
+double plan(const MeasureInput& in) {
+  const double steps = 1 + static_cast<double>(in.settings.integer("measure.overhead.repeats") *
+                                               in.settings.integer("measure.overhead.steps"));
+  const TrainPlan plan = train_plan(in.settings, in.task);
+  return 2 * steps * 3 * in.pass_flops(static_cast<double>(plan.sequences_per_step()));
+}
+
 }  // namespace
 
 const MeasureEntry overhead_measure = {
     "overhead", "step time, arithmetic and parameters against the plain head on the same backbone (C7, C8)",
-    fields, run};
+    fields, run, plan};
 
 }  // namespace copylab

@@ -108,9 +108,13 @@ Batch repeated_sequences(const Repeats& repeats, int64_t first, int64_t rows) {
 
 std::pair<int64_t, int64_t> id_range(const std::vector<int64_t>& setting, int64_t vocab, const char* who) {
   if (setting.empty()) return {0, vocab - 1};
-  expect(setting.size() == 2 && setting[0] >= 0 && setting[0] < setting[1] && setting[1] < vocab, who,
-         "measure.{}.ids: first and last id within 0..{} expected", who, vocab - 1);
+  expect_config(setting.size() == 2 && setting[0] >= 0 && setting[0] < setting[1] && setting[1] < vocab,
+                "measure.{}.ids: first and last id within 0..{} expected", who, vocab - 1);
   return {setting[0], setting[1]};
+}
+
+double plan_repeats(const MeasureInput& in, int64_t block, int64_t sequences) {
+  return static_cast<double>(sequences * 2 * block) * in.model.flops_per_token(2 * block);
 }
 
 std::vector<int64_t> default_blocks(const Task& task, std::pair<int64_t, int64_t> ids) {

@@ -22,6 +22,9 @@ Batch repeated_sequences(const Repeats& repeats, int64_t first, int64_t rows);
 // A setting of first and last id, checked; an empty one is the whole vocabulary.
 std::pair<int64_t, int64_t> id_range(const std::vector<int64_t>& setting, int64_t vocab, const char* who);
 
+// For MeasureEntry::plan: operations of forward passes over so many repeated sequences.
+double plan_repeats(const MeasureInput& in, int64_t block, int64_t sequences);
+
 // The block lengths of C32: 8, 16, .. as far as two copies are no longer than a sequence of the task and its
 // target, and there are as many ids.
 std::vector<int64_t> default_blocks(const Task& task, std::pair<int64_t, int64_t> ids);

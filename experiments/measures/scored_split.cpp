@@ -28,9 +28,15 @@ Matrix ScoredSplit::states(int64_t sequence) const {
   return Eigen::Map<const Floats>(hidden.data() + sequence * length * dim, length, dim).cast<double>();
 }
 
-ScoredSplit score_split(const MeasureInput& in, Split split) {
+namespace {
+
+int64_t sequences_scored(const MeasureInput& in, Split split) {
+  return in.settings.integer(split == Split::test ? "eval.test_sequences" : "eval.sequences");
+}
+
+ScoredSplit score(const MeasureInput& in, Split split) {
   ScoredSplit out;
-  out.sequences = in.settings.integer(split == Split::test ? "eval.test_sequences" : "eval.sequences");
+  out.sequences = sequences_scored(in, split);
   out.dim = in.model.dim();
   const int64_t rows = in.settings.integer("eval.batch");
   Tape tape(in.backend);
@@ -53,6 +59,21 @@ ScoredSplit score_split(const MeasureInput& in, Split split) {
     });
   }
   return out;
+}
+
+}  // namespace
+
+std::shared_ptr<const ScoredSplit> score_split(const MeasureInput& in, Split split) {
+  if (!in.cache) return std::make_shared<const ScoredSplit>(score(in, split));
+  in.cache->used = true;
+  auto& kept = in.cache->splits[split];
+  if (!kept) kept = std::make_shared<const ScoredSplit>(score(in, split));
+  return kept;
+}
+
+double plan_splits(const MeasureInput& in) {
+  return in.pass_flops(
+      static_cast<double>(sequences_scored(in, Split::valid) + sequences_scored(in, Split::test)));
 }
 
 double best_mixture_weight(const std::vector<double>& p, const std::vector<double>& q) {
@@ -90,16 +111,18 @@ void report_losses(const ScoredSplit& test, const std::vector<double>& mixed, co
     add(all);
     if (!test.slice.empty()) add(by_slice.at(test.slice[i]));
   }
-  const auto write = [&](const Sums& s, const std::string& suffix, const std::string& where) {
-    if (s.labels == 0) return;
-    out.scalar("loss" + suffix, s.mixed / s.labels,
-               "mean -log p of the labels with the baseline" + where + ", nats");
-    out.scalar("base_loss" + suffix, s.base / s.labels,
-               "mean -log p of the labels of the model alone" + where + ", nats");
-    out.scalar("gain" + suffix, (s.base - s.mixed) / s.labels, "base_loss - loss" + where + ", nats");
+  const auto write = [&](const std::string& name, const std::string& doc, double (*of)(const Sums&)) {
+    out.scalar(name, of(all) / all.labels, doc + ", nats");
+    if (slices.empty()) return;
+    std::vector<double> values;
+    for (const Sums& s : by_slice) values.push_back(s.labels > 0 ? of(s) / s.labels : std::nan(""));
+    out.array(name + "_by_slice", values, {static_cast<int64_t>(values.size())}, {"slice"},
+              doc + ", within each slice, nats");
   };
-  write(all, "", "");
-  for (size_t s = 0; s < slices.size(); ++s) write(by_slice[s], "_" + slices[s], ", slice " + slices[s]);
+  if (!slices.empty()) out.label("slice", slices);
+  write("loss", "mean -log p of the labels with the baseline", [](const Sums& s) { return s.mixed; });
+  write("base_loss", "mean -log p of the labels of the model alone", [](const Sums& s) { return s.base; });
+  write("gain", "base_loss - loss", [](const Sums& s) { return s.base - s.mixed; });
 }
 
 }  // namespace copylab

@@ -2,6 +2,8 @@
 // state.
 #pragma once
 
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -23,17 +25,25 @@ struct ScoredSplit {
   Matrix states(int64_t sequence) const;  // (T, D)
 };
 
+// Splits that were scored with one set of weights, for the next measure on the same.
+struct SplitCache {
+  std::map<Split, std::shared_ptr<const ScoredSplit>> splits;
+  bool used = false;  // since it was last set to false
+};
+
 // As many sequences as the run evaluates on: eval.sequences of the validation split, eval.test_sequences of
-// the test split.
-ScoredSplit score_split(const MeasureInput& in, Split split);
+// the test split. With in.cache the passes are made once.
+std::shared_ptr<const ScoredSplit> score_split(const MeasureInput& in, Split split);
+// For MeasureEntry::plan: the operations of both.
+double plan_splits(const MeasureInput& in);
 
 // The weight w in [0, 1) that maximises sum log((1-w)·p + w·q) over pairs of probabilities, with one more
 // event that only p foresees: with it w < 1 however few pairs there are. The sum is concave; its slope is
 // bisected.
 double best_mixture_weight(const std::vector<double>& p, const std::vector<double>& q);
 
-// loss, base_loss, gain = base_loss - loss, and the same by slice (loss_<slice>, …), in nats: `mixed` (S, T)
-// is the baseline's -log p, beside the model's own. Slices without labels are left out.
+// loss, base_loss, gain = base_loss - loss, and the same by slice (loss_by_slice, …), in nats: `mixed` (S, T)
+// is the baseline's -log p, beside the model's own. NaN for slices without labels.
 void report_losses(const ScoredSplit& test, const std::vector<double>& mixed, const Task& task,
                    MeasureOutput& out);
 

@@ -39,12 +39,18 @@ std::vector<Field> fields() {
       {"measure.two_dimensions.vocabs", std::vector<int64_t>{16, 256, 4096, 16384}, "numbers of tokens V"}};
 }
 
+const std::vector<int64_t>& vocabs_of(const MeasureInput& in) {
+  const std::vector<int64_t>& vocabs = in.settings.integers("measure.two_dimensions.vocabs");
+  expect_config(!vocabs.empty() && *std::min_element(vocabs.begin(), vocabs.end()) >= 2,
+                "measure.two_dimensions.vocabs: numbers of at least two tokens expected");
+  return vocabs;
+}
+
 // A property of the construction: the model is not looked at.
 void run(const MeasureInput& in, MeasureOutput& out) {
-  const std::vector<int64_t>& vocabs = in.settings.integers("measure.two_dimensions.vocabs");
+  const std::vector<int64_t>& vocabs = vocabs_of(in);
   std::vector<double> f64, f32, margin;
   for (const int64_t vocab : vocabs) {
-    expect(vocab >= 2, "two_dimensions", "at least two tokens expected: got {}", vocab);
     const CircleHead exact = circle_head<double>(vocab);
     f64.push_back(exact.accuracy);
     margin.push_back(exact.margin);
@@ -58,10 +64,17 @@ void run(const MeasureInput& in, MeasureOutput& out) {
   out.scalar("worst_accuracy", *std::min_element(f64.begin(), f64.end()), "smallest float64 accuracy over V");
 }
 
+double plan(const MeasureInput& in) {
+  double flops = 0;
+  for (const int64_t vocab : vocabs_of(in))
+    flops += (1 + kDouble) * 4 * static_cast<double>(vocab) * static_cast<double>(vocab);
+  return flops;
+}
+
 }  // namespace
 
 const MeasureEntry two_dimensions_measure = {
     "two_dimensions", "top-1 accuracy of output rows on a circle: D = 2 can express any token (G9)", fields,
-    run};
+    run, plan};
 
 }  // namespace copylab

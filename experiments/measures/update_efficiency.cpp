@@ -96,10 +96,17 @@ void run(const MeasureInput& in, MeasureOutput& out) {
              "ratio of a projection on D directions for a gradient without preferred direction, sqrt(V/D)");
 }
 
+double plan(const MeasureInput& in) {
+  const std::string key = "measure.update_efficiency.positions";
+  const int64_t positions = in.settings.integer(key);
+  // Three walks over the tiles: logits and dW; logits and the directions of both paths (3 products), twice.
+  return plan_sample(in, key, positions) + (2 + 4 + 4) * product_flops(in, positions);
+}
+
 }  // namespace
 
 const MeasureEntry update_efficiency_measure = {
     "update_efficiency", "loss decrease of hidden-state updates against logit updates of equal norm (G7)",
-    fields, run};
+    fields, run, plan};
 
 }  // namespace copylab

@@ -52,9 +52,20 @@ void run(const MeasureInput& in, MeasureOutput& out) {
   out.scalar("curvature", u.curvature, "norm of the second-order part of the change over the whole change");
 }
 
+// Eight products, and the singular values of three (N, V) matrices.
+double plan(const MeasureInput& in) {
+  const std::string key = "measure.update_rank.positions";
+  const int64_t positions = in.settings.integer(key);
+  const double n = static_cast<double>(positions), vocab = static_cast<double>(in.task.vocab());
+  const double m = std::min(n, vocab);
+  return plan_sample(in, key, positions) + 8 * product_flops(in, positions) +
+         3 * kDouble * (2 * n * vocab * m + 4 * m * m * m);
+}
+
 }  // namespace
 
 const MeasureEntry update_rank_measure = {
-    "update_rank", "rank of the logit change of one gradient step, first-order and finite (G5)", fields, run};
+    "update_rank", "rank of the logit change of one gradient step, first-order and finite (G5)", fields, run,
+    plan};
 
 }  // namespace copylab

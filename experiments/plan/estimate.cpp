@@ -8,18 +8,47 @@
 #include "core/nn/model.h"
 #include "core/ops/linear.h"
 #include "experiments/config/error.h"
+#include "experiments/config/run_fields.h"
+#include "experiments/measures/measure.h"
 #include "tasks/task.h"
 
 namespace copylab {
 
+namespace {
+
+double evaluated_sequences(const Settings& settings, const TrainPlan& plan) {
+  int64_t times = plan.steps > 0 ? 1 : 0;  // after the last update
+  if (const int64_t every = settings.integer("eval.every"); every > 0)
+    times += (plan.steps + every - 1) / every;
+  return static_cast<double>(times * settings.integer("eval.sequences") +
+                             settings.integer("eval.test_sequences"));
+}
+
+double measure_flops(const std::string& name, const Settings& settings, const Task& task, nn::Model& model,
+                     const TrainPlan& plan) {
+  const MeasureEntry& measure = find_measure(name);
+  if (!measure.plan) return 0;
+  nn::Model* initial = plan.steps > 0 ? &model : nullptr;  // a run of no updates is its own
+  const auto seed = static_cast<uint64_t>(settings.integer("train.seed"));
+  const double once = measure.plan({model, initial, task, settings, cpu_backend(), seed});
+  const bool over_training = settings.flag("measure." + name + ".over_training");
+  return once * static_cast<double>(1 + (over_training ? plan.kept.size() : 0));
+}
+
+}  // namespace
+
 Estimate estimate(const Settings& settings) {
   const std::unique_ptr<Task> task = find_task(settings.text("task.name")).make(settings);
-  const nn::Model model(cpu_backend(), DType::f32, settings, task->vocab(), task->length());
+  nn::Model model(cpu_backend(), DType::f32, settings, task->vocab(), task->length());
   Estimate out;
   out.parameters = model.parameters().count();
   out.plan = train_plan(settings, *task);
-  out.memory = estimate_memory(settings, out.plan, model.parameters());
+  out.memory = estimate_memory(settings, out.plan, model);
   out.flops_per_token = model.flops_per_token(task->length());
+  out.evaluation_flops =
+      evaluated_sequences(settings, out.plan) * static_cast<double>(task->length()) * out.flops_per_token;
+  for (const std::string& name : measure_names(settings.text("run.measures")))
+    out.measure_flops += measure_flops(name, settings, *task, model, out.plan);
   out.budget = task->budget(out.plan.steps * out.plan.sequences_per_step());
   return out;
 }

@@ -16,18 +16,21 @@ struct Estimate {
   TrainPlan plan;
   MemoryEstimate memory;
   double flops_per_token = 0;                          // forward
+  double evaluation_flops = 0;                         // on validation and test split
+  double measure_flops = 0;                            // roughly
   std::vector<std::pair<std::string, double>> budget;  // facts of the task about this many sequences
 
   int64_t tokens() const { return plan.steps * plan.tokens_per_step(); }
   // Of a whole training: the backward pass costs twice the forward pass.
   double training_flops() const { return 3.0 * flops_per_token * static_cast<double>(tokens()); }
+  double flops() const { return training_flops() + evaluation_flops + measure_flops; }
 };
 
 // Builds the task and declares the model, but allocates and runs nothing.
 Estimate estimate(const Settings& settings);
 
 // Throws ConfigError if settings that are right each by itself do not go together: heads that do not divide
-// the width, a period longer than the sequence.
+// the width, a period longer than the sequence, a measure of more positions than the test split has.
 void expect_consistent(const Settings& settings);
 
 // Multiply-adds times two per second that this machine reaches now on matrix products, measured in some 50

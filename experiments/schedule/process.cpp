@@ -11,6 +11,7 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
@@ -148,6 +149,12 @@ void Process::wait(const std::vector<Process*>& processes, int milliseconds) {
 
 std::string this_program() {
   return std::filesystem::read_symlink("/proc/self/exe").string();
+}
+
+void spin_shortly(char** argv) {
+  if (std::getenv("OMP_WAIT_POLICY") || std::getenv("GOMP_SPINCOUNT")) return;
+  setenv("GOMP_SPINCOUNT", "10000", 1);
+  execv(this_program().c_str(), argv);  // where that fails, everything works, only slower
 }
 
 }  // namespace copylab

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
 
 #include "core/io/hdf5.h"
 #include "experiments/clock.h"
@@ -33,16 +32,32 @@ Settings with_measures(Settings present, const Settings& wanted) {
   return present;
 }
 
+// Why a finished run gives less to the measures over training than `wanted` asks for, or "".
+std::string lacks_checkpoints(const Settings& present, const Settings& wanted) {
+  const auto over_training = [&](const std::string& name) {
+    const std::string key = "measure." + name + ".over_training";
+    return wanted.has(key) && wanted.flag(key);
+  };
+  const std::vector<std::string> names = measure_names(wanted.text("run.measures"));
+  const int64_t has = present.integer("train.keep"), asked = wanted.integer("train.keep");
+  if (asked <= has || std::none_of(names.begin(), names.end(), over_training)) return "";
+  return fmt::format(
+      "trained with train.keep={}, and a finished run gains no checkpoints: measures over training see those "
+      "that it "
+      "has; move the folder away to train it with train.keep={}",
+      has, asked);
+}
+
 // Makes the folder's config.yaml say what is wanted, and keeps what it said of things outside of the run's
-// id.
-void write_config(const fs::path& folder, const Stage& stage, const std::string& command) {
+// id. Returns what it said.
+std::optional<Settings> write_config(const fs::path& folder, const Stage& stage, const std::string& command) {
   fs::create_directories(folder);
   const fs::path file = folder / "config.yaml";
   if (!fs::exists(file)) {
     Settings fresh = stage.settings;
     fresh.set("run.command", command);
     h5::write_text(file, to_yaml(fresh));
-    return;
+    return std::nullopt;
   }
   const Settings present = load_settings(file);
   if (run_id(present) != stage.id) {
@@ -51,6 +66,7 @@ void write_config(const fs::path& folder, const Stage& stage, const std::string&
   }
   const Settings wanted = with_measures(present, stage.settings);
   if (wanted.values() != present.values()) h5::write_text(file, to_yaml(wanted));
+  return present;
 }
 
 std::string numbers_of(const fs::path& folder) {
@@ -127,7 +143,11 @@ void Scheduler::settle(Job& job) {
     return;
   }
   try {
-    write_config(job.folder, job.stage, options_.command);
+    const auto present = write_config(job.folder, job.stage, options_.command);
+    if (present && RunFolder{job.folder}.trained()) {
+      const std::string lacks = lacks_checkpoints(*present, job.stage.settings);
+      if (!lacks.empty()) display_.insist(fmt::format("{}: {}", job.folder.filename().string(), lacks));
+    }
     if (is_done(job.folder)) {
       job.state = Job::State::done;
       job.reused = true;
@@ -152,11 +172,7 @@ void Scheduler::start(size_t index) {
   const int together =
       std::min(options_.jobs, static_cast<int>(workers_.size()) + count(Job::State::waiting));
   const int threads = std::max(1, options_.processors / std::max(1, together));
-  std::vector<std::string> environment = {fmt::format("OMP_NUM_THREADS={}", threads)};
-  // Threads that wait for others spin for long by default. Where other programs compute, that takes the
-  // processors from the very threads that are waited for: a matrix product was 50 times slower.
-  if (!std::getenv("OMP_WAIT_POLICY") && !std::getenv("GOMP_SPINCOUNT"))
-    environment.push_back("GOMP_SPINCOUNT=10000");
+  const std::vector<std::string> environment = {fmt::format("OMP_NUM_THREADS={}", threads)};
   workers_.push_back(std::unique_ptr<Worker>(new Worker{index, Process(command, environment)}));
 }
 

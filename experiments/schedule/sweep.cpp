@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "core/io/temporary.h"
 #include "experiments/schedule/sweep_file.h"
 #include "experiments/store/run_folder.h"
 
@@ -33,6 +34,7 @@ SweepResult run_sweep(const Expansion& expansion, Scheduler& scheduler, const st
   const auto store = [&] {
     write_sweep(root, expansion, result.cells, rows_of(result.cells, scheduler), command);
   };
+  remove_leftovers(sweep_path(root, expansion.experiment()).parent_path());
   store();
   scheduler.set_on_change(store);
   scheduler.run(result.cells);

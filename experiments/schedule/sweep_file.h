@@ -26,8 +26,8 @@ std::filesystem::path sweep_path(const std::filesystem::path& root, const Experi
 
 // Replaces the file. Layout: group /cells with columns of equal length: run, arm, seed, status, tune, best,
 // same and one for each swept key, named by it; attributes of the root: experiment, preset, title, command,
-// claims, config (the experiment's YAML), select_over. Beside it, sweep-<index>.yaml: the command line as a
-// comment, and that YAML.
+// claims, config (the experiment's YAML, Experiment::text), select_over. Beside it, sweep-<index>.yaml: the
+// command line as a comment, and that YAML.
 void write_sweep(const std::filesystem::path& root, const Expansion& expansion,
                  const std::vector<Cell>& cells, const std::vector<SweepRow>& rows,
                  const std::string& command);

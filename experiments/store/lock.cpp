@@ -12,15 +12,11 @@
 #include <sstream>
 #include <vector>
 
+#include "core/io/temporary.h"
+
 namespace copylab {
 namespace fs = std::filesystem;
 namespace {
-
-std::string host_name() {
-  char name[256] = {};
-  gethostname(name, sizeof(name) - 1);
-  return name;
-}
 
 // When a process started, in clock ticks since boot: tells it from a later one with the same id. Empty when
 // it is gone, or dead and only not yet waited for.
@@ -73,7 +69,7 @@ class Critical {
 
 RunLock::RunLock(const fs::path& folder) : file_(folder / "lock") {
   const Critical critical(folder);
-  const fs::path mine = folder / fmt::format(".lock-{}", getpid());
+  const fs::path mine = temporary_beside(file_);
   const Owner self{host_name(), getpid(), start_time(getpid())};
   std::ofstream(mine) << self.host << ' ' << self.pid << ' ' << self.started << '\n';
   std::string problem;

@@ -22,9 +22,8 @@ struct RunFolder {
   std::filesystem::path metrics() const { return path / "metrics.h5"; }
   std::filesystem::path checkpoint() const { return path / "checkpoint.h5"; }
   std::filesystem::path first_checkpoint() const { return kept_checkpoint(0); }
-  std::filesystem::path last_checkpoint() const { return path / "checkpoint-last.h5"; }
   std::filesystem::path kept_checkpoint(int64_t step) const;
-  // Those of train.keep that are there, by step.
+  // Those that train.keep and train.keep_ends left, by step.
   std::map<int64_t, std::filesystem::path> kept_checkpoints() const;
   std::filesystem::path journal() const { return path / "journal.bin"; }
   std::filesystem::path log() const { return path / "run.log"; }

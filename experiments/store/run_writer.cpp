@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "core/io/temporary.h"
 #include "experiments/store/provenance.h"
 
 namespace copylab {
@@ -22,9 +23,7 @@ void fold(std::vector<Row>& rows, const std::vector<Row>& journal, int64_t step)
 
 RunWriter::RunWriter(RunFolder folder, Metrics fresh)
     : folder_(std::move(folder)), metrics_(std::move(fresh)) {
-  for (const fs::path& file : {folder_.metrics(), folder_.checkpoint(), folder_.first_checkpoint(),
-                               folder_.done(), folder_.failed()})
-    h5::remove_leftovers(file);
+  remove_leftovers(folder_.path);
 }
 
 std::optional<CheckpointState> RunWriter::resume(nn::Parameters& parameters, optim::Optimizer& optimizer) {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "core/nn/parameters.h"
+#include "core/nn/model.h"
 #include "core/settings.h"
 #include "experiments/train/train_plan.h"
 
@@ -19,9 +19,8 @@ struct MemoryEstimate {
   std::string text() const;  // "1.2 GiB (parameters 0.3, …)"
 };
 
-// `parameters` need be declared only, not allocated.
-MemoryEstimate estimate_memory(const Settings& settings, const TrainPlan& plan,
-                               const nn::Parameters& parameters);
+// The model's parameters need be declared only, not allocated.
+MemoryEstimate estimate_memory(const Settings& settings, const TrainPlan& plan, const nn::Model& model);
 
 int64_t available_memory();  // MemAvailable of /proc/meminfo, bytes; 0 if unknown
 

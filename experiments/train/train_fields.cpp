@@ -91,7 +91,7 @@ std::vector<Field> train_fields() {
        .max = 1},
       {.path = "train.keep_ends",
        .fallback = false,
-       .doc = "keep the checkpoints of step 0 and of the last step",
+       .doc = "keep checkpoints of step 0 and of the last step, as train.keep does, and none between",
        .semantic = false},
       {.path = "train.keep",
        .fallback = int64_t{0},

@@ -35,12 +35,11 @@ TrainPlan train_plan(const Settings& settings, const Task& task) {
   const int64_t log_every = settings.integer("train.log_every");
   plan.log_every = log_every > 0 ? log_every : (plan.steps + 999) / 1000;
 
-  if (const int64_t keep = settings.integer("train.keep"); keep > 0) {
-    plan.kept = {0, plan.steps};
-    for (int64_t i = 1; i <= keep; ++i)  // steps^(1/(keep+1)), steps^(2/(keep+1)), …
-      plan.kept.insert(std::llround(
-          std::pow(static_cast<double>(plan.steps), static_cast<double>(i) / static_cast<double>(keep + 1))));
-  }
+  const int64_t keep = settings.integer("train.keep");
+  if (keep > 0 || settings.flag("train.keep_ends")) plan.kept = {0, plan.steps};
+  for (int64_t i = 1; i <= keep; ++i)  // steps^(1/(keep+1)), steps^(2/(keep+1)), …
+    plan.kept.insert(std::llround(
+        std::pow(static_cast<double>(plan.steps), static_cast<double>(i) / static_cast<double>(keep + 1))));
 
   plan.schedule.kind = optim::schedule_kind(settings.text("train.schedule"));
   plan.schedule.lr = settings.real("train.lr");

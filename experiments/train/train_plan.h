@@ -16,7 +16,8 @@ struct TrainPlan {
   int64_t length = 0;      // tokens of a sequence
   int64_t steps = 0;       // updates
   int64_t log_every = 0;   // updates
-  std::set<int64_t> kept;  // updates after which train.keep keeps a checkpoint, 0 and `steps` included
+  std::set<int64_t>
+      kept;  // updates after which a checkpoint is kept: none, or 0, `steps` and train.keep between
   optim::Schedule schedule;
   optim::OptimizerOptions optimizer;
   double clip = 0;

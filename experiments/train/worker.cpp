@@ -16,6 +16,7 @@
 #include "experiments/evaluate/evaluate.h"
 #include "experiments/evaluate/loaded_run.h"
 #include "experiments/evaluate/measure_run.h"
+#include "experiments/measures/scored_split.h"
 #include "experiments/schedule/interrupt.h"
 #include "experiments/store/lock.h"
 #include "experiments/store/provenance.h"
@@ -59,7 +60,7 @@ class Worker {
     const Backend& backend = backend_of(settings_);
     model_ = make_model(settings_, *task_, backend);
     const std::string problem =
-        memory_problem(estimate_memory(settings_, plan_, model_->parameters()), available_memory());
+        memory_problem(estimate_memory(settings_, plan_, *model_), available_memory());
     expect(problem.empty(), "memory", "{}", problem);
 
     Metrics fresh;
@@ -109,10 +110,9 @@ class Worker {
       folder_.append_log(fmt::format("started: {} parameters, {} steps of {} tokens, {} threads",
                                      model_->parameters().count(), plan_.steps, plan_.tokens_per_step(),
                                      omp_get_max_threads()));
-      if (settings_.flag("train.keep_ends") || plan_.kept.count(0)) keep_weights(0);
+      if (plan_.kept.count(0)) keep_weights(0);
     }
     steps(trainer);
-    if (settings_.flag("train.keep_ends")) keep_last_checkpoint();
   }
 
   // The weights alone, under the id of this run.
@@ -187,15 +187,6 @@ class Worker {
     if (plan_.schedule.kind == optim::Schedule::Kind::plateau) trainer.plateau().report(e.loss());
   }
 
-  // checkpoint.h5 is only ever replaced, so a second name for it costs no space.
-  void keep_last_checkpoint() {
-    std::error_code error;
-    fs::remove(folder_.last_checkpoint(), error);
-    fs::create_hard_link(folder_.checkpoint(), folder_.last_checkpoint(), error);
-    if (error)
-      fs::copy_file(folder_.checkpoint(), folder_.last_checkpoint(), fs::copy_options::overwrite_existing);
-  }
-
   void test() {
     auto& results = writer_->metrics().results;
     if (results.count("test")) return;
@@ -207,6 +198,7 @@ class Worker {
   }
 
   void measure() {
+    SplitCache scored;
     for (const std::string& name : measure_names(settings_.text("run.measures"))) {
       auto& results = writer_->metrics().results;
       const std::string asked = measure_settings(settings_, name);
@@ -215,7 +207,10 @@ class Worker {
       say(fmt::format(R"({{"phase":"{0}","step":{1},"steps":{1}}})", name, plan_.steps));
       if (!initial_ && plan_.steps > 0)  // else the model is the initial one
         initial_ = initial_model(settings_, *task_, model_->parameters().backend(), folder_.path, parent_);
-      results[name] = {run_measure(name, settings_, *task_, *model_, initial_.get(), folder_), asked};
+      scored.used = false;
+      results[name] = {run_measure(name, settings_, *task_, *model_, initial_.get(), folder_, &scored),
+                       asked};
+      if (!scored.used) scored.splits.clear();  // large; measures that share them stand together
       writer_->save_metrics("trained");
     }
   }
@@ -263,6 +258,7 @@ int run_worker(const fs::path& run, const fs::path& parent) {
     record(interrupted.what(), false);
     return kInterrupted;
   } catch (const ConfigError& error) {
+    record(error.what(), true);
     std::fprintf(stderr, "%s\n", error.what());
     return kUsage;
   } catch (const std::exception& error) {

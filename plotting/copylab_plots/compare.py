@@ -64,12 +64,12 @@ def first_at(curve: Curve, value: float) -> float | None:
     return float(tokens[i - 1] + share * (tokens[i] - tokens[i - 1]))
 
 
-def pairs(cells: Iterable[Cell], arm: str, against: str) -> list[tuple[Cell, Cell]]:
-    """Finished cells of `arm`, each with the cell of the other arm that has the same seed and coordinates. Cells
-    without such a partner are left out."""
+def pairs(cells: Iterable[Cell], arm: str, against: str, but: str = "") -> list[tuple[Cell, Cell]]:
+    """Finished cells of `arm`, each with the cell of the other arm that has the same seed and coordinates, `but` one
+    that each arm has chosen for itself. Cells without such a partner are left out."""
 
     def key(cell: Cell) -> tuple:
-        return cell.seed, *sorted(cell.coordinates.items())
+        return cell.seed, *sorted(item for item in cell.coordinates.items() if item[0] != but)
 
     cells = [c for c in cells if c.done]
     partner = {key(c): c for c in cells if c.arm == against}

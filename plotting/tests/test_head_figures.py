@@ -39,15 +39,16 @@ def text(results: Path, experiment: str, arms, seeds=(1, 2, 3), absent=()) -> No
             copyable, new = (base - gain + common + 0.01 * noise.gauss(0, 1) for base, gain in zip((3.5, 7.0), GAINS[arm]))
             evaluated = {
                 "test/loss": 0.45 * copyable + 0.55 * new, "test/loss_by_slice": ([copyable, new], {"slice": [0, 1]}),
-                "neural_cache/gain": 0.03, "neural_cache/gain_copyable": 0.08, "neural_cache/gain_new": -0.01,
-                "exact_match/gain": 0.02, "exact_match/gain_copyable": 0.06, "exact_match/gain_new": -0.01,
+                "neural_cache/gain": 0.03, "neural_cache/gain_by_slice": ([0.08, -0.01], {"slice": [0, 1]}),
+                "exact_match/gain": 0.02, "exact_match/gain_by_slice": ([0.06, -0.01], {"slice": [0, 1]}),
                 "overhead/parameter_ratio": 1 + 0.01 * len(arm), "overhead/time_ratio": 1.1 + 0.05 * noise.random(),
             }  # fmt: skip
             if arm not in ("vanilla", "mixture_of_softmaxes"):
                 evaluated.update({"test/gate": 0.3, "test/sink": 0.5})
             builder.add(arm, {}, seed, synthetic.BASE, evaluated, status="missing" if (arm, seed) in absent else "done")
     builder.write(title="Output heads", command=f"copylab run {experiment} --preset quick")
-    name_slices(results, experiment, "test", ("copyable", "new"))
+    for measure in ("test", "neural_cache", "exact_match"):
+        name_slices(results, experiment, measure, ("copyable", "new"))
 
 
 BLOCKED = [arm for arm in GAINS if arm.startswith("detach")]
@@ -79,7 +80,7 @@ def test_heads_shows_paired_differences_in_every_panel(tmp_path):
         for label, arm in (("pointer sentinel", "psm"), ("Copy-Paste", "copy_paste")):
             pairs = [heads.loss(by_seed[arm, s], part) - heads.loss(by_seed["vanilla", s], part) for s in (1, 2, 3)]
             assert found[rows.index(label)] == pytest.approx(mean_interval(pairs).mean, abs=1e-12)
-        cache = -by_seed["vanilla", 1].value("neural_cache/gain" + (f"_{part}" if part else ""))
+        cache = -{"": 0.03, "copyable": 0.08, "new": -0.01}[part]
         assert found[rows.index("neural cache on plain")] == pytest.approx(cache, abs=1e-12)
     assert "n = 3 seeds" in caption and "95 %" in caption
 

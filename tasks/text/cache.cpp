@@ -1,8 +1,6 @@
 // A folder that keeps what takes long to compute: tokenizers and encoded text.
 #include "tasks/text/cache.h"
 
-#include <unistd.h>
-
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -10,6 +8,7 @@
 #include <iterator>
 #include <system_error>
 
+#include "core/io/temporary.h"
 #include "core/random.h"
 
 namespace copylab::text {
@@ -46,7 +45,8 @@ void write_cache(const std::string& name, const std::string& content) {
   if (folder.empty()) return;
   std::error_code error;
   fs::create_directories(folder, error);
-  const fs::path temporary = folder / (name + "." + std::to_string(getpid()) + ".tmp");
+  remove_leftovers(folder);
+  const fs::path temporary = temporary_beside(folder / name);
   std::ofstream out(temporary, std::ios::binary);
   const uint64_t hash = hash_name(content);
   out << content;

@@ -35,12 +35,12 @@ class Corpus {
   uint64_t fingerprint(Split split) const;
 
   const std::string& name() const { return name_; }
-
- private:
+  // What a split is read from, never empty.
   const std::vector<std::filesystem::path>& files(Split split) const {
     return files_[static_cast<size_t>(split)];
   }
 
+ private:
   std::string name_;
   bool one_file_ = false;  // cut into splits
   std::vector<std::filesystem::path> files_[3];

@@ -31,10 +31,11 @@ struct EncodedText {
 };
 
 struct TextSource {
-  std::string corpus;       // what the tokenizer is made from, and the text of all splits (Corpus)
-  std::string test_corpus;  // if not empty, the test split is that of this corpus
-  std::string level;        // byte, word or bpe
-  int64_t vocab = 0;        // 0: 256 bytes, all words, or 4096 pieces
+  std::string corpus;        // what the tokenizer is made from, and the text of all splits (Corpus)
+  std::string test_corpus;   // if not empty, the test split is that of this corpus
+  std::string level;         // byte, word or bpe
+  int64_t vocab = 0;         // 0: 256 bytes, all words, or 4096 pieces
+  std::string content = {};  // of the user's files (content.h): a changed text is another source
 
   bool operator==(const TextSource&) const = default;
 };

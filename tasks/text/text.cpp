@@ -23,6 +23,7 @@
 #include <optional>
 
 #include "core/error.h"
+#include "tasks/text/content.h"
 #include "tasks/text/corpus.h"
 #include "tasks/text/encoded_text.h"
 #include "tasks/text/utf8.h"
@@ -38,10 +39,13 @@ class TextTask : public Task {
   explicit TextTask(const Settings& settings)
       : length_(settings.integer("task.length")), name_(settings.text("task.path")) {
     if (name_.empty()) name_ = settings.text("task.corpus");
+    const std::string& test_corpus = settings.text("task.test_corpus");
+    text::expect_content(name_, test_corpus, settings.text("task.content"));
     text_ = text::encoded_text({.corpus = name_,
-                                .test_corpus = settings.text("task.test_corpus"),
+                                .test_corpus = test_corpus,
                                 .level = settings.text("task.level"),
-                                .vocab = settings.integer("task.vocab")});
+                                .vocab = settings.integer("task.vocab"),
+                                .content = settings.text("task.content")});
     for (const Split split : {Split::train, Split::valid, Split::test}) {
       std::vector<int64_t> starts = text_->split(split).starts;
       if (settings.flag("task.cross_documents")) starts = {starts.front(), starts.back()};
@@ -166,7 +170,20 @@ std::vector<Field> fields() {
        1 << 24},
       {"task.length", int64_t{128}, "predicted positions T per sequence", 1, 1 << 20},
       {"task.cross_documents", false, "windows may begin in one document and end in another"},
+      {.path = "task.content",
+       .fallback = std::string(),
+       .doc =
+           "hashes of your own text, filled in for new runs: a run belongs to the text that it was made with",
+       .later = true},
   };
+}
+
+void complete(Settings& settings) {
+  for (const char* path : {"task.path", "task.test_corpus"})
+    settings.set(path, text::absolute_path(settings.text(path)));
+  if (settings.text("task.content").empty())
+    settings.set("task.content",
+                 text::content_of(settings.text("task.path"), settings.text("task.test_corpus")));
 }
 
 std::unique_ptr<Task> make(const Settings& settings) {
@@ -182,7 +199,9 @@ std::vector<std::vector<std::pair<std::string, Value>>> variants() {
 }  // namespace
 
 const TaskEntry text_task = {
-    "text",  "the next byte, word or bpe piece of WikiText-2, novels or your own text", 1, fields, make,
-    variants};
+    "text",  "the next byte, word or bpe piece of WikiText-2, novels or your own text",
+    1,       fields,
+    make,    variants,
+    complete};
 
 }  // namespace copylab

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "core/io/hdf5.h"
+#include "core/io/temporary.h"
 #include "tests/catch.h"
 #include "tests/messages.h"
 #include "tests/temporary_folder.h"
@@ -206,7 +207,7 @@ TEST_CASE("HDF5: a full disk leaves the old file", "[hdf5]") {
   REQUIRE(entries_in(folder.path()) == 2);
 }
 
-TEST_CASE("HDF5: leftovers of a killed writer are removed", "[hdf5]") {
+TEST_CASE("HDF5: leftovers of killed writers are removed, those of living ones stay", "[hdf5]") {
   testing::TemporaryFolder folder;
   const auto path = folder / "a.h5";
   const pid_t child = fork();
@@ -219,8 +220,14 @@ TEST_CASE("HDF5: leftovers of a killed writer are removed", "[hdf5]") {
   waitpid(child, nullptr, 0);
   REQUIRE_FALSE(fs::exists(path));
   REQUIRE(entries_in(folder.path()) == 1);
-  h5::remove_leftovers(path);
-  REQUIRE(entries_in(folder.path()) == 0);
+  h5::write_file(folder / "b.h5", [&](h5::File&) {
+    std::ofstream(folder / ".c.h5.tmp-elsewhere-1") << "of another host";
+    std::ofstream(folder / "d.tmp-1") << "not ours";
+    remove_leftovers(folder.path());
+    REQUIRE(entries_in(folder.path()) == 3);  // the writer's own, and these two
+  });
+  REQUIRE(fs::exists(folder / "b.h5"));
+  remove_leftovers(folder / "nowhere");
 }
 
 TEST_CASE("HDF5: headers and library agree", "[hdf5]") {

@@ -175,6 +175,10 @@ class CopyPaste : public Head {
   }
 
   int64_t cache_per_token() const override { return dim_; }
+  // Queries and keys, projected and normalised, and the scaled queries.
+  double activations_per_token() const override { return (qk_norm_ ? 5.0 : 2.0) * static_cast<double>(dim_); }
+  // The most probable token of a mixture is found from the weights of all positions.
+  double decision_per_token(int64_t length) const override { return static_cast<double>(length); }
 
  private:
   // Auxiliary losses of papers: CPLM §2.7 (CPLM_LM_AUX, and CPLM_AUX_NOCOPY where it is over the vocabulary)

@@ -64,6 +64,8 @@ class MixtureOfSoftmaxes : public Head {
     const double k = static_cast<double>(components_), dim = static_cast<double>(dim_);
     return 2.0 * k * dim * (dim + 1.0) + k * lm_.flops();
   }
+  // The states of all softmaxes, before and after tanh.
+  double activations_per_token() const override { return 2.0 * static_cast<double>(components_ * dim_); }
 
  private:
   // The token of largest probability (M), ties to the smaller one. It need not be the favourite of any

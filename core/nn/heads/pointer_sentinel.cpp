@@ -106,6 +106,10 @@ class PointerSentinel : public Head {
   }
 
   int64_t cache_per_token() const override { return dim_; }
+  // Queries before and after tanh; the keys are the hidden states.
+  double activations_per_token() const override { return q_ ? 2.0 * static_cast<double>(dim_) : 0.0; }
+  // The most probable token of a mixture is found from the weights of all positions.
+  double decision_per_token(int64_t length) const override { return static_cast<double>(length); }
 
  private:
   LmProjection lm_;

@@ -132,10 +132,35 @@ def _steps(axes: Axes) -> None:
     axes.set_xlabel("Training step")
 
 
+class AtStart:
+    """The lost share and the cosine of the LM head of models that were measured once, beside their isotropic null."""
+
+    title = "LM head"
+    about = "share r of the norm of the logit gradient that the LM head loses and its cosine c with what is left, before any training"
+
+    def wanted(self, data: Data) -> bool:
+        return bool(data.done) and not data.over_training("head_gradient/training/r") and all(c.has("head_gradient/r") for c in data.done)
+
+    def draw(self, data: Data, axes: Axes) -> None:
+        for y, name in ((1, "r"), (0, "c")):
+            values = [[c.value(f"head_gradient/{name}{kind}") for c in data.done] for kind in ("", "_null")]
+            axes.plot([mean_interval(values[1]).mean] * 2, [y - 0.3, y + 0.3], color=style.GREY, lw=2.2, zorder=1)
+            style.interval_mark(axes, values[0], y, style.BLUE, "o")
+            axes.annotate(f"{mean_interval(values[0]).mean:.4f} (null {mean_interval(values[1]).mean:.4f})",
+                          (mean_interval(values[0]).mean, y), (0, -14), textcoords="offset points", ha="right" if name == "r" else "left",
+                          va="top", size=8)  # fmt: skip
+        common.rows_axis(axes, ["lost\nshare $r$", "cosine\n$c$"])
+        axes.set_xlim(-0.03, 1.05)
+        axes.set_xlabel("Share of the norm; cosine")
+        common.legend_on_top(axes, [common.mark("measured", style.BLUE, "o"),
+                                    style.Line2D([], [], color=style.GREY, lw=2.2, label="isotropic null")])  # fmt: skip
+
+
 PANELS = [
     Channel("query", "Query path", "from the scores of position t to its own hidden state", "Tokens in the context"),
     Channel("key", "Key path", "from the scores that key j gets from position j and all later ones to its hidden state", "Position of the key"),
     Channel("lm", "LM head", "from the logits to the hidden state, cross-entropy of the LM head", "Tokens in the context"),
+    AtStart(),
     QueryTraining(),
     Training("r", "Lost in the LM head", "Lost share $r$", "share r of the norm of the logit gradient that the LM head loses, over all positions"),
     Training("c", "Cosine in the LM head", "Cosine $c$", "its cosine c with what is left, r² + c² = 1"),

@@ -128,7 +128,7 @@ def loss(cell: Cell, part: str = "") -> float:
 
 def gain(cell: Cell, measure: str, part: str = "") -> float:
     """What a baseline takes off the loss."""
-    return cell.value(f"{measure}/gain" + (f"_{part}" if part else ""))
+    return common.by_slice(cell, f"{measure}/gain_by_slice", part) if part else cell.value(f"{measure}/gain")
 
 
 def _losses(runs: Runs, row: Row, part: str) -> list[float]:

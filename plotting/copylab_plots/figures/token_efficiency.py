@@ -45,7 +45,7 @@ class Data:
 
     def __init__(self, sweep: Sweep, cells: Sequence[Cell]):
         self.sweep, self.cells = sweep, cells
-        self.pairs = pairs(cells, "copy_paste", "vanilla")
+        self.pairs = pairs((c for c in cells if "best" in c.roles), "copy_paste", "vanilla", sweep.select_over)
         self.width = self._most_common(WIDTH)
         self.backbone = "full" if self._of("full") else self._most_common(BACKBONE)
         self.backbones = [b for b in NAMES if self.at_backbone(b)]
@@ -83,6 +83,12 @@ def adjusted(found: Sequence[tuple[Cell, Cell]]) -> list[float]:
 def saved_steps(found: Sequence[tuple[Cell, Cell]]) -> list[float]:
     """Share of the steps to the target that are saved, per seed."""
     return [1 - 1 / saving for saving in savings(found)]
+
+
+def saving_changes(found: Sequence[tuple[Cell, Cell]], reference: Sequence[tuple[Cell, Cell]]) -> list[float]:
+    """S of one group of pairs less that of another, for each seed that has both."""
+    own, other = ({cell.seed: savings([(cell, partner)]) for cell, partner in group} for group in (found, reference))
+    return [own[s][0] - other[s][0] for s in own if own[s] and other.get(s)]
 
 
 # ---- panels --------------------------------------------------------------------------------------------------
@@ -170,9 +176,11 @@ class OverWidth:
 
     def draw(self, data: Data, axes: Axes) -> None:
         shares = {w: w / data.at_width(w)[0][0][VOCAB] for w in data.widths}
+        measured = False
         for values, look in ((savings, COPY), (adjusted, ADJUSTED)):
-            points = {shares[w]: values(data.at_width(w)) for w in data.widths}
+            points = {shares[w]: found for w in data.widths if (found := values(data.at_width(w)))}
             style.curve(axes, points, look)
+            measured = bool(points)
         style.log_ticks(axes, list(shares.values()), [f"1/{1 / s:.0f}" for s in shares.values()])
         for name, (share, low, high) in PAPER_SIZES.items():
             axes.plot([share] * 2, [low - 0.008, high + 0.008], color=style.GREY, lw=2.2, solid_capstyle="butt", zorder=1)
@@ -184,7 +192,7 @@ class OverWidth:
         axes.set_xlabel("$D/V$", labelpad=13)
         axes.set_ylabel("Token saving $S$")
         style.headroom(axes, 0.12)
-        common.legend_on_top(axes, _saving_handles("paper"))
+        common.legend_on_top(axes, _saving_handles("paper", measured))
 
 
 class Gains:
@@ -219,8 +227,9 @@ class Gains:
         common.legend_on_top(axes, [common.mark(label, *mark) for label, _, *mark in kinds])
 
 
-def _saving_handles(paper: str) -> list[Line2D]:
-    marks = [common.mark(text, look.color, look.marker, look.filled) for text, look in (("$S$", COPY), (ADJUSTED.label, ADJUSTED))]
+def _saving_handles(paper: str, over_time: bool = True) -> list[Line2D]:
+    looks = [("$S$", COPY)] + ([(ADJUSTED.label, ADJUSTED)] if over_time else [])
+    marks = [common.mark(text, look.color, look.marker, look.filled) for text, look in looks]
     return [*marks, Line2D([], [], color=style.GREY, lw=2.2, label=paper)]
 
 
@@ -239,12 +248,13 @@ def _caption(data: Data, panels: Sequence) -> str:
     parts += [f"({'abcdefghijkl'[i]}) {panel.about}." for i, panel in enumerate(panels) if panel.about]
     named = [(name, found) for name, found in data.groups() if savings(found)]
     if named:
-        parts.append("S, over step time, steps saved with the paired t-test: " + "; ".join(_saving(*group) for group in named) + ".")
+        parts.append("S, over step time, steps saved with the paired t-test: " + "; ".join(saving_text(*group) for group in named) + ".")
     parts += [_between(data), _cost(data), _losses(data), _elsewhere(data), common.closing(data.cells)]
     return " ".join(part for part in parts if part)
 
 
-def _saving(name: str, found: Sequence) -> str:
+def saving_text(name: str, found: Sequence) -> str:
+    """S, over step time where it is measured, and the steps saved, of one group of pairs."""
     over_time = adjusted(found)
     parts = [f"{name} S = {common.plus_minus(savings(found))}"]
     if over_time:
@@ -256,12 +266,7 @@ def _saving(name: str, found: Sequence) -> str:
 
 def _between(data: Data) -> str:
     """S of the sliding window less S of full attention, paired over seeds."""
-    by_seed = []
-    for backbone in ("sliding", "full"):
-        found = data.at_backbone(backbone)
-        by_seed.append({cell.seed: savings([(cell, partner)]) for cell, partner in found})
-    both = [s for s in by_seed[0] if by_seed[0][s] and by_seed[1].get(s)]
-    values = [by_seed[0][s][0] - by_seed[1][s][0] for s in both]
+    values = saving_changes(data.at_backbone("sliding"), data.at_backbone("full"))
     if not values:
         return ""
     return f"S of the sliding window less that of full attention: {common.plus_minus(values, sign=True)} (n = {len(values)}; paper +0.3)."

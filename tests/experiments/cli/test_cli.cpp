@@ -72,6 +72,8 @@ TEST_CASE("A wrong command line is exit code 2 and one line that says what was e
       {{"run", "spamlang", "--arms", ""}, "--arms: expected a value, got ''"},
       {{"run", "spamlang", "model.heads=3"}, "model.heads = 3 must divide model.dim = 64"},
       {{"plan", "spamlang", "model.heads=3"}, "(run vanilla-vocab64-"},
+      {{"plan", "gradient-rank", "measure.gradient_rank.tokens=[512,256]"},
+       "measure.gradient_rank.tokens: ascending positive batch sizes"},
       {{"data", "spamlang", "task.period=65", "--show"}, "task.period must not exceed task.length"},
       {{"run"}, "NAME is required"},
       {{"sweep", "spamlang"}, "key=values is required"},

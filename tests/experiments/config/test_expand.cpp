@@ -10,6 +10,7 @@
 #include "experiments/config/values.h"
 #include "tests/catch.h"
 #include "tests/experiments/config/fake_catalogue.h"
+#include "tests/messages.h"
 #include "tests/temporary_folder.h"
 
 using namespace copylab;
@@ -396,6 +397,11 @@ TEST_CASE("A shared file lies under the experiment that includes it, preset by p
     REQUIRE(settings.integer("train.steps") == 7);
     REQUIRE(settings.integer("train.batch") == 8);
     REQUIRE(settings.integer("task.length") == 32);
+    // What is stored is whole, and still a file of an experiment.
+    REQUIRE(e.text.starts_with(text));
+    REQUIRE(contains(e.text, "\n# Included: shared/base.yaml\n# base: {task: {name: spamlang"));
+    std::ofstream(folder / "configs/stored.yaml") << e.text;
+    REQUIRE(load_experiment(folder / "configs/stored.yaml").presets == e.presets);
   }
   // The other preset is the shared file's alone.
   const Expansion full(catalogue, load_experiment(folder / "configs/demo.yaml", "full"));
@@ -407,6 +413,17 @@ TEST_CASE("A shared file lies under the experiment that includes it, preset by p
                       Catch::Contains("base.yaml:1: name: cannot be set in a file that is included"));
   REQUIRE(message_of("name: demo\ninclude: nowhere.yaml\n") ==
           "file.yaml:2: include: expected a file beside this one or in configs/, got 'nowhere.yaml'");
+
+  const auto including = [&](const std::string& what) {
+    std::ofstream(folder / "configs/demo.yaml") << "name: demo\ninclude: " + what + "\n";
+    return copylab::testing::message_of([&] { load_experiment(folder / "configs/demo.yaml"); });
+  };
+  REQUIRE(contains(including("shared"), "demo.yaml:2: include: expected a file, got the folder '"));
+  REQUIRE(contains(including("\"\""), "include: expected a file, got the folder '"));
+  std::filesystem::create_symlink(folder / "configs/demo.yaml", folder / "configs/alias.yaml");
+  for (const std::string& self : {std::string("demo.yaml"), (folder / "configs/demo.yaml").string(),
+                                  std::string("alias.yaml"), std::string("shared/../demo.yaml")})
+    REQUIRE(contains(including(self), "demo.yaml:2: include: '" + self + "' is this file itself"));
 }
 
 TEST_CASE("Arms set the head alone, or what the file says that they may", "[expand]") {

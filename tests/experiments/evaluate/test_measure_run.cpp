@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "core/io/hdf5.h"
+#include "experiments/check/check_settings.h"
 #include "experiments/config/error.h"
 #include "experiments/config/resolve.h"
 #include "experiments/evaluate/loaded_run.h"
@@ -75,9 +76,48 @@ TEST_CASE("Measures over training: every kept checkpoint, in order", "[worker]")
   REQUIRE(r.values[0] == out.arrays.at("initial_r").values[0]);
   REQUIRE(r.values[1] != r.values[0]);
 
+  REQUIRE_THROWS_AS(measure_run(run, "induction", {parse_assignment("measure.induction.score_block=65")}),
+                    ConfigError);
+
   const fs::path none = new_run(folder, "none", {"train.steps=5"});
   REQUIRE(work(none).exit_code == 0);
   REQUIRE_THROWS_WITH(
       measure_run(none, "head_gradient", {parse_assignment("measure.head_gradient.over_training=true")}),
       Catch::Contains("keeps no checkpoints: it was trained without train.keep=N"));
+}
+
+TEST_CASE("Measures: a text that has changed since is noticed by all that reads a run, and named",
+          "[worker]") {
+  testing::TemporaryFolder folder;
+  std::string text;
+  for (int i = 0; i < 200; ++i) text += "line " + std::to_string(i) + "\n";
+  const std::string file = folder.write("my.txt", text).string();
+  Settings settings =
+      check_settings({"task.name=text", "task.path=" + file, "task.level=byte", "task.length=16",
+                      "train.steps=5", "eval.sequences=2", "eval.test_sequences=2"});
+  const std::string before = run_id(settings);
+  complete(Catalogue::installed(), settings);
+  CHECK(run_id(settings) != before);
+  const fs::path run = folder / "run";
+  h5::write_text(folder.write("run/config.yaml", ""), to_yaml(settings));
+  REQUIRE(work(run).exit_code == 0);
+  REQUIRE_NOTHROW(measure_run(run, "overhead", {parse_assignment("measure.overhead.repeats=1")}));
+
+  folder.write("my.txt", text + "more\n");
+  const std::string problem = "[text] " + file + ": its text has changed since the run was made";
+  CHECK_THROWS_WITH(measure_run(run, "overhead", {}), Catch::StartsWith(problem));
+  CHECK_THROWS_WITH(load_run(run), Catch::StartsWith(problem));
+  fs::remove(run / "DONE");
+  const Ended ended = work(run);
+  CHECK(ended.exit_code == 1);
+  CHECK(ended.error.starts_with(problem));
+  // The changed text makes another run.
+  Settings changed =
+      check_settings({"task.name=text", "task.path=" + file, "task.level=byte", "task.length=16",
+                      "train.steps=5", "eval.sequences=2", "eval.test_sequences=2"});
+  complete(Catalogue::installed(), changed);
+  CHECK(run_id(changed) != run_id(settings));
+
+  folder.write("my.txt", text);
+  CHECK(work(run).exit_code == 0);
 }

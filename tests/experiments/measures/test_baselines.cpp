@@ -96,9 +96,9 @@ struct Case {
     model->allocate();
     model->initialise(1);
   }
-  MeasureOutput measure(const MeasureEntry& entry) {
+  MeasureOutput measure(const MeasureEntry& entry, SplitCache* cache = nullptr) {
     MeasureOutput out;
-    entry.run({*model, nullptr, *task, settings, cpu_backend(), 5}, out);
+    entry.run({*model, nullptr, *task, settings, cpu_backend(), 5, cache}, out);
     return out;
   }
 };
@@ -201,6 +201,44 @@ TEST_CASE("baselines start from the model's own loss, and exact matches solve a 
     CHECK(scalar(out, "matched") >= 0.5);
     CHECK(scalar(out, "precision") > 0.85);
     CHECK(scalar(out, "loss") < 0.65 * scalar(out, "base_loss"));
+  }
+}
+
+TEST_CASE("baselines share the passes over both splits", "[measures]") {
+  Case c("vanilla");
+  SplitCache cache;
+  const auto same = [](const MeasureOutput& a, const MeasureOutput& b) {
+    return std::equal(a.arrays.begin(), a.arrays.end(), b.arrays.begin(), b.arrays.end(),
+                      [](const auto& x, const auto& y) { return x.second.values == y.second.values; });
+  };
+  CHECK(same(c.measure(neural_cache_measure, &cache), c.measure(neural_cache_measure)));
+  REQUIRE(cache.splits.size() == 2);
+  CHECK(cache.used);
+  CHECK(same(c.measure(exact_match_measure, &cache), c.measure(exact_match_measure)));
+  // What is kept is what the next measure reads.
+  auto other = std::make_shared<ScoredSplit>(*cache.splits.at(Split::test));
+  for (double& nll : other->nll) nll = 1.0;
+  cache.splits[Split::test] = other;
+  CHECK(scalar(c.measure(exact_match_measure, &cache), "base_loss") == 1.0);
+}
+
+TEST_CASE("baselines report losses by slice as evaluations do", "[measures]") {
+  const TaskEntry& entry = find_task("text");
+  const auto task = entry.make(task_settings(
+      entry, {{"task.corpus", std::string("tinyshakespeare")}, {"task.level", std::string("byte")}}));
+  ScoredSplit test;
+  test.targets = {1, 1, -1, 1};
+  test.slice = {0, 0, 1, 0};
+  test.nll = {2, 4, 9, 6};
+  MeasureOutput out;
+  report_losses(test, {1, 1, 9, 4}, *task, out);
+  CHECK(out.labels.at("slice") == std::vector<std::string>{"copyable", "new"});
+  CHECK(scalar(out, "gain") == 2.0);
+  for (const auto& [name, value] : {std::pair("loss", 2.0), {"base_loss", 4.0}, {"gain", 2.0}}) {
+    const MeasureOutput::Array& by_slice = out.arrays.at(name + std::string("_by_slice"));
+    CHECK(by_slice.dims == std::vector<std::string>{"slice"});
+    CHECK(by_slice.values[0] == value);
+    CHECK(std::isnan(by_slice.values[1]));  // no labels there
   }
 }
 

@@ -43,7 +43,7 @@ class Bench {
     const std::string home = folder_.path().string();
     script_ = folder_.write("worker.sh", "cd " + home + "\n" + R"(
 echo "$@" >> calls
-echo "spin $GOMP_SPINCOUNT threads $OMP_NUM_THREADS" >> calls
+echo "threads $OMP_NUM_THREADS" >> calls
 if grep -q 'vocab: 13$' "$1/config.yaml"; then echo first; echo 'no luck' >&2; exit 1; fi
 if grep -q 'vocab: 14$' "$1/config.yaml"; then kill -9 $$; fi
 if grep -q 'vocab: 15$' "$1/config.yaml"; then
@@ -217,13 +217,50 @@ stages: [{name: one, set: {train.lr: 0.5, task.vocab: VOCAB}}, {name: two}]
 TEST_CASE("Threads are divided among the processes that run together", "[scheduler]") {
   const Bench stage;
   Screen screen;
-  unsetenv("OMP_WAIT_POLICY");
-  setenv("GOMP_SPINCOUNT", "7", 1);  // the user's choice stays
   Scheduler(stage.options(2), screen.display).run(stage.expand("grid: {task.vocab: [11, 12]}\n").first());
-  CHECK(stage.calls().find("spin 7 threads 2") != std::string::npos);
-  unsetenv("GOMP_SPINCOUNT");
+  CHECK(contains(stage.calls(), "threads 2\n"));
   Scheduler(stage.options(2), screen.display).run(stage.expand("grid: {task.vocab: [16]}\n").first());
-  CHECK(stage.calls().ends_with("spin 10000 threads 4\n"));
+  CHECK(stage.calls().ends_with("threads 4\n"));
+}
+
+TEST_CASE("The program sees to it that idle threads spin shortly, unless the user has said how",
+          "[scheduler]") {
+  const auto spin_of = [](const std::vector<std::string>& environment) {
+    std::vector<std::string> command = {"/usr/bin/env", "-u", "OMP_WAIT_POLICY", "-u", "GOMP_SPINCOUNT"};
+    command.insert(command.end(), environment.begin(), environment.end());
+    command.insert(command.end(), {this_program(), "variable", "GOMP_SPINCOUNT"});
+    Process process(command);
+    std::string text;
+    const auto collect = [&](const std::string& line, bool) { text += line; };
+    while (!process.finished()) {
+      process.read(collect);
+      Process::wait({&process}, 10);
+    }
+    process.read(collect);
+    return text;
+  };
+  CHECK(spin_of({}) == "10000");
+  CHECK(spin_of({"GOMP_SPINCOUNT=7"}) == "7");
+  CHECK(spin_of({"OMP_WAIT_POLICY=active"}) == "unset");
+}
+
+TEST_CASE("A finished run says that it cannot gain checkpoints", "[scheduler]") {
+  const Bench stage;
+  const auto run = [&](const std::string& changes) {
+    Screen screen;
+    const auto expansion =
+        stage.expand("measures: [head_gradient]\npresets: {quick: {base: {" + changes + "}}}\n");
+    Scheduler(stage.options(1), screen.display).run(expansion.first());
+    return screen.text();
+  };
+  const std::string over = "measure.head_gradient.over_training: true",
+                    told = "a finished run gains no checkpoints";
+  CHECK_FALSE(contains(run("train.keep: 2, " + over), told));  // it trains
+  CHECK_FALSE(contains(run("train.keep: 2, " + over), told));
+  CHECK_FALSE(contains(run("train.keep: 8"), told));  // no measure needs them
+  const std::string text = run("train.keep: 8, " + over);
+  CHECK(contains(text, "trained with train.keep=2"));
+  CHECK(text.find(told) == text.rfind(told));
 }
 
 TEST_CASE("An interrupt reaches the workers and ends with 130; the rest stays to be done", "[scheduler]") {

@@ -128,8 +128,7 @@ TEST_CASE("Memory: the estimate is close to what the step arena takes", "[train]
     Setup setup({head, "model.dim=64", "model.heads=4", "model.kv_heads=2", "model.ffn=160", "model.layers=3",
                  "model.dropout=0", "train.accumulate=1"});
     setup.trainer->update();
-    const MemoryEstimate m =
-        estimate_memory(setup.settings, setup.trainer->plan(), setup.model->parameters());
+    const MemoryEstimate m = estimate_memory(setup.settings, setup.trainer->plan(), *setup.model);
     const double measured = static_cast<double>(setup.trainer->peak_activations());
     CAPTURE(head, m.activations, measured);
     REQUIRE(static_cast<double>(m.activations) == Approx(measured).epsilon(0.25));

@@ -2,6 +2,7 @@
 #include "experiments/train/worker.h"
 
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmath>
@@ -10,6 +11,7 @@
 #include <sstream>
 
 #include "core/io/hdf5.h"
+#include "core/io/temporary.h"
 #include "experiments/check/check_resume.h"
 #include "experiments/check/check_settings.h"
 #include "experiments/config/resolve.h"
@@ -50,7 +52,7 @@ TEST_CASE("Worker: trains, tests, and is done", "[worker]") {
   REQUIRE(read_metric(run, "test/accuracy").has_value());
   REQUIRE(*read_metric(run, "test/chance") == 1.0 / 64);
   REQUIRE(read_checkpoint_state(run / "checkpoint-0.h5").step == 0);
-  REQUIRE(read_checkpoint_state(run / "checkpoint-last.h5").step == 40);
+  REQUIRE(read_checkpoint_state(run / "checkpoint-40.h5").step == 40);
 
   const auto written = fs::last_write_time(run / "checkpoint.h5");
   const auto recorded = fs::last_write_time(run / "metrics.h5");
@@ -89,6 +91,25 @@ TEST_CASE("Worker: killed at random moments, the run ends in the same bits", "[w
   const int result = check_resume({this_program(), "worker"}, 3, out);
   CAPTURE(out.str());
   REQUIRE(result == 0);
+}
+
+TEST_CASE("Worker: what a killed process was writing is cleaned up by the next", "[worker]") {
+  testing::TemporaryFolder folder;
+  const fs::path run = new_run(folder, "run", {"train.steps=5"});
+  const pid_t gone = fork();
+  if (gone == 0) _exit(0);
+  waitpid(gone, nullptr, 0);
+  const auto left = [&](const std::string& name, pid_t process) {
+    const fs::path file = run / fmt::format(".{}.tmp-{}-{}", name, host_name(), process);
+    std::ofstream(file) << "half";
+    return file;
+  };
+  const std::vector<fs::path> dead = {left("checkpoint-3.h5", gone), left("config.yaml", gone),
+                                      left("lock", gone)};
+  const fs::path living = left("metrics.h5", getpid());
+  REQUIRE(work(run).exit_code == 0);
+  for (const fs::path& file : dead) CHECK_FALSE(fs::exists(file));
+  CHECK(fs::exists(living));
 }
 
 TEST_CASE("Worker: SIGTERM saves and ends resumable", "[worker]") {
