@@ -78,10 +78,40 @@ const Result* reference_of(const Result& result, const Band& band, const std::ve
   return it == results.end() ? nullptr : &*it;
 }
 
+// The metric of the other arm where it has as much of band.at_equal as `result` has: interpolated over the
+// logarithm of that between its cells of this seed, which may differ in what band.where names.
+std::optional<double> reference_at_equal(const Result& result, const Band& band,
+                                         const std::vector<Result>& results) {
+  Band other = band;
+  other.arm = band.against;
+  other.where = {};
+  const auto elsewhere = [&](std::map<std::string, std::string> coordinates) {
+    for (const auto& [key, value] : band.where.entries) coordinates.erase(key);
+    return coordinates;
+  };
+  std::vector<std::pair<double, double>> points;
+  for (const Result& candidate : results) {
+    if (candidate.row.seed != result.row.seed || !candidate.settings || !takes(other, candidate) ||
+        elsewhere(candidate.row.coordinates) != elsewhere(result.row.coordinates))
+      continue;
+    const auto x = read_metric(candidate.folder, band.at_equal),
+               y = read_metric(candidate.folder, band.metric);
+    if (x && y) points.emplace_back(*x, *y);
+  }
+  std::sort(points.begin(), points.end());
+  const auto own = read_metric(result.folder, band.at_equal);
+  return own ? std::optional(interpolate_log(points, *own)) : std::nullopt;
+}
+
 // What a band is about, of one cell; nothing where it is missing. Throws Error for a damaged file.
 std::optional<double> value_of(const Band& band, const Result& result, const std::vector<Result>& results) {
   if (!result.settings) return std::nullopt;
   if (band.against.empty()) return read_metric(result.folder, band.metric);
+  if (!band.at_equal.empty()) {
+    const auto own = read_metric(result.folder, band.metric),
+               other = reference_at_equal(result, band, results);
+    return own && other ? std::optional(*own - *other) : std::nullopt;
+  }
   const Result* reference = reference_of(result, band, results);
   if (!reference || !reference->settings) return std::nullopt;
   if (band.compare == Band::Compare::token_saving)
@@ -98,7 +128,8 @@ std::string name_of(const Band& band) {
   const char* what = band.compare == Band::Compare::ratio        ? "ratio to"
                      : band.compare == Band::Compare::difference ? "less that of"
                                                                  : "token saving over";
-  return fmt::format("{} {} {}", band.metric, what, band.against);
+  const std::string at = band.at_equal.empty() ? "" : " at equal " + band.at_equal;
+  return fmt::format("{} {} {}{}", band.metric, what, band.against, at);
 }
 
 std::string verdict(const Band& band, const MeanInterval& measured, size_t wanted) {

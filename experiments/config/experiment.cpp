@@ -153,9 +153,9 @@ Band read_band(const YAML::Node& node, const std::string& file) {
   band.at = where(node, file);
   band.role = "best";
   bool bounded = false, compared = false;
-  for (const auto& [key, value] :
-       read_map("an entry of expected", node, file,
-                {"metric", "arm", "where", "role", "preset", "band", "claim", "against", "as", "ci"})) {
+  for (const auto& [key, value] : read_map("an entry of expected", node, file,
+                                           {"metric", "arm", "where", "role", "preset", "band", "claim",
+                                            "against", "as", "at_equal", "ci"})) {
     if (key == "metric") band.metric = read_text("expected.metric", value, file);
     if (key == "arm") band.arm = read_text("expected.arm", value, file);
     if (key == "where") band.where = flatten(value, file);
@@ -170,6 +170,7 @@ Band read_band(const YAML::Node& node, const std::string& file) {
                                             : Band::Compare::difference;
       compared = true;
     }
+    if (key == "at_equal") band.at_equal = read_text("expected.at_equal", value, file);
     if (key == "ci") {
       const Field flag{.path = "expected.ci", .fallback = false, .doc = ""};
       band.interval = std::get<bool>(parse_value(flag, raw_value(value, file)));
@@ -191,6 +192,12 @@ Band read_band(const YAML::Node& node, const std::string& file) {
   if (band.metric.empty() || !bounded)
     bad(band.at, "expected: a metric and a band [low, high] are needed in each entry");
   if (compared && band.against.empty()) bad(band.at, "expected.as: needs against: an arm to compare with");
+  const bool differs = !band.against.empty() && band.compare == Band::Compare::difference;
+  if (!band.at_equal.empty() && (!differs || band.where.entries.empty()))
+    bad(band.at,
+        "expected.at_equal: needs against: an arm to compare with, where: what its cells may differ in, and "
+        "a "
+        "difference");
   return band;
 }
 

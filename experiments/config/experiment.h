@@ -46,6 +46,9 @@ struct Band {
   double low = 0, high = 0;
   std::string against;  // an arm, or empty: the metric itself
   Compare compare = Compare::difference;
+  // A difference at equal values of this metric, or empty: the other arm's metric is interpolated between its
+  // cells that differ in nothing but what `where` names.
+  std::string at_equal;
   bool interval = false;  // the 95 % t-interval must lie in the band, too
   std::string claim;      // id in the ledger of claims, or empty
   std::string at;         // FILE:LINE

@@ -1,6 +1,7 @@
 // t quantiles by bisection on the finite series of Abramowitz & Stegun 26.7.3 and 26.7.4.
 #include "experiments/verify/statistics.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numbers>
@@ -48,6 +49,16 @@ MeanInterval mean_interval(const std::vector<double>& values) {
   const double half =
       t_quantile(0.95, static_cast<int>(n) - 1) * std::sqrt(squares / static_cast<double>((n - 1) * n));
   return {mean, mean - half, mean + half, n};
+}
+
+double interpolate_log(const std::vector<std::pair<double, double>>& points, double x) {
+  const auto right = std::find_if(points.begin(), points.end(), [&](const auto& p) { return p.first >= x; });
+  if (points.empty() || x < points.front().first) return std::nan("");
+  if (right == points.end()) return points.back().second;
+  if (right == points.begin()) return right->second;
+  const auto left = right - 1;
+  const double share = std::log(x / left->first) / std::log(right->first / left->first);
+  return left->second + share * (right->second - left->second);
 }
 
 }  // namespace copylab

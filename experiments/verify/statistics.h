@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <utility>
 #include <vector>
 
 namespace copylab {
@@ -16,5 +17,9 @@ MeanInterval mean_interval(const std::vector<double>& values);
 
 // The t with P(|T| < t) = confidence for `dof` >= 1 degrees of freedom.
 double t_quantile(double confidence, int dof);
+
+// The value at x > 0 of a curve through points (x, y), x ascending: straight over log x between neighbours,
+// and constant beyond the last. NaN before the first.
+double interpolate_log(const std::vector<std::pair<double, double>>& points, double x);
 
 }  // namespace copylab

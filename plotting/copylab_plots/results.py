@@ -107,9 +107,10 @@ class Cell:
         return float(values.reshape(()))
 
     def trained(self, column: str = "tokens") -> float:
-        """The last entry of a training series: tokens or step."""
+        """The last entry of a training series: tokens or step; 0 of a run without updates."""
         with self._open() as file:
-            return float(file[f"train/{column}"][-1])
+            series = file[f"train/{column}"][()]
+            return float(series[-1]) if len(series) else 0.0
 
     def _open(self) -> h5py.File:
         try:

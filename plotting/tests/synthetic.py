@@ -200,6 +200,25 @@ def token_efficiency(results: Path, seeds=(1, 2, 3), absent=()) -> None:
     builder.write(title="Token saving", command="copylab run token-efficiency --preset quick")
 
 
+def sizes(results: Path, seeds=(1, 2, 3), widths=(32, 64, 128), absent=()) -> None:
+    """S falls with the width, and so do the rates, the Copy-Paste head's being the lower one. absent: (arm, D, seed)."""
+    noise, builder, rates = random.Random(8), Builder(results, "sizes", "quick"), (4e-3, 8e-3, 1.6e-2, 3.2e-2)
+    for i, dim in enumerate(widths):
+        best = {"vanilla": rates[3 - i], "copy_paste": rates[2 - i]}
+        for arm, rate in itertools.product(best, rates):
+            worse = 0.1 * abs(math.log2(rate / best[arm]))
+            builder.add(arm, {"model.dim": dim, "train.lr": rate}, 1001, TEXT, text_run(1.0, worse), roles=("tune",))
+        for seed in seeds:
+            ahead = (1.6 - 0.2 * i) * (1 + 0.03 * noise.gauss(0, 1))
+            for arm, times in (("vanilla", 1.0), ("copy_paste", ahead)):
+                evaluated = text_run(times, 0.01 * seed - 0.3 * i)
+                loss = evaluated["test/loss"]
+                evaluated["test/loss_by_slice"] = ([loss - 1 - 0.2 * (times > 1), loss + 1 + 0.1 * (times > 1)], {"slice": ["copyable", "new"]})
+                status = "missing" if (arm, dim, seed) in absent else "done"
+                builder.add(arm, {"model.dim": dim, "train.lr": best[arm]}, seed, TEXT, evaluated, status=status, roles=("best",))
+    builder.write(title="Sizes", command="copylab run sizes --preset quick", select_over="train.lr")
+
+
 def windows(results: Path, seeds=(1, 2, 3), gain=0.1, absent=()) -> None:
     """Loss falls with the memory; the Copy-Paste model is `gain` nats better at its window. absent: (arm, w, seed)."""
     noise, builder, length, layers, dim = random.Random(5), Builder(results, "windows", "quick"), 256, 4, 64

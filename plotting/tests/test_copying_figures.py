@@ -24,7 +24,7 @@ def house_style():
     style.plt.close("all")
 
 
-def channels(results, seeds=(1, 2, 3), training=True):
+def channels(results, seeds=(1, 2, 3), training=True, tokens=synthetic.TOKENS):
     noise, builder = random.Random(1), synthetic.Builder(results, "gradient-channels", "quick")
     for arm, seed in itertools.product(("vanilla", "copy_paste"), seeds):
         paths = ["lm", "query", "key", "key_pair"] if arm == "copy_paste" else ["lm"]
@@ -35,6 +35,7 @@ def channels(results, seeds=(1, 2, 3), training=True):
         evaluated = {
             "copy_gradient/kept": (kept, dims), "copy_gradient/random": (0.9 * kept, dims),
             "head_gradient/r_null": 0.992, "head_gradient/c_null": 0.125,
+            "head_gradient/r": 0.99 + 0.001 * seed, "head_gradient/c": 0.12,
         }  # fmt: skip
         if arm == "copy_paste":
             evaluated["copy_gradient/query_exact_mean"] = 0.9
@@ -43,7 +44,7 @@ def channels(results, seeds=(1, 2, 3), training=True):
             evaluated["head_gradient/training/r"] = ([0.99, 0.98, 0.98, 0.97], {"step": steps})
             evaluated["head_gradient/training/c"] = ([0.1, 0.2, 0.2, 0.2], {"step": steps})
             evaluated["copy_gradient/training/kept"] = (np.stack([kept] * 4), {"step": steps, **dims})
-        builder.add(arm, {"task.vocab": 4096}, seed, synthetic.BASE, evaluated)
+        builder.add(arm, {"task.vocab": 4096}, seed, synthetic.BASE, evaluated, tokens=tokens)
     builder.write(title="Channels", command="copylab run gradient-channels --preset quick")
 
 
@@ -93,10 +94,19 @@ def test_channels_show_each_definition_with_its_control(tmp_path):
 
 
 def test_channels_without_training_series_have_fewer_panels(tmp_path):
-    channels(tmp_path, seeds=(1,), training=False)
+    channels(tmp_path, seeds=(1,), training=False, tokens=0)
     figure, caption, _ = gradient_channels.draw(load_sweep(tmp_path, "gradient-channels"))
-    assert [axes.get_title(loc="left")[5:] for axes in figure.axes] == ["Query path", "Key path", "LM head"]
-    assert "n = 1 seed." in caption
+    assert [axes.get_title(loc="left")[5:] for axes in figure.axes] == ["Query path", "Key path", "LM head", "LM head, all positions"]
+    assert "n = 1 seed." in caption and "no training" in caption
+
+
+def test_channels_at_the_start_stand_beside_their_null(tmp_path):
+    channels(tmp_path, training=False)
+    figure, _, _ = gradient_channels.draw(load_sweep(tmp_path, "gradient-channels"))
+    lost = next(axes for axes in figure.axes if "all positions" in axes.get_title(loc="left"))
+    assert [text.get_text() for text in lost.texts] == ["0.9920 (null 0.9920)", "0.1200 (null 0.1250)"]
+    bars = [list(l.get_xdata()) for l in lost.lines if l.get_linewidth() == 2.2]
+    assert bars == [[0.992, 0.992], [0.125, 0.125]]
 
 
 def test_behaviour_shows_the_stored_numbers(tmp_path):

@@ -14,7 +14,7 @@ import synthetic
 from copylab_plots import load_sweep, style
 from copylab_plots.compare import pairs, savings
 from copylab_plots.__main__ import main
-from copylab_plots.figures import bounded_rank, byte_level, gradient_rank, induction, spamlang, token_efficiency, update_depth, windows
+from copylab_plots.figures import bounded_rank, byte_level, gradient_rank, induction, sizes, spamlang, token_efficiency, update_depth, windows
 from copylab_plots.stats import mean_interval
 
 FORMATS = ("pdf", "png", "svg")
@@ -220,6 +220,32 @@ def test_token_efficiency_draws_what_there_is(tmp_path):
     figure, caption, _ = token_efficiency.draw(load_sweep(tmp_path, "token-efficiency"), allow_missing=True)
     assert "Hybrid" not in [axes.get_title(loc="left")[5:] for axes in figure.axes]
     assert "n = 1 seed." in caption and "(no p value, n = 1)" in caption and "2 cells without a result." in caption
+
+
+def test_sizes_pairs_arms_at_their_own_rates(tmp_path):
+    synthetic.sizes(tmp_path)
+    sweep = load_sweep(tmp_path, "sizes")
+    figure, caption, cells = sizes.draw(sweep)
+    assert len(cells) == 3 * 2 * 3  # tuning runs are not reported
+    saved = dict(zip(*line(panel(figure, "Token saving by width"), "Copy-Paste LM").get_data()))
+    for dim, made_with in ((32, 1.6), (64, 1.4), (128, 1.2)):
+        found = pairs(sweep.select(role="best", **{"model.dim": dim}), "copy_paste", "vanilla", "train.lr")
+        assert len(found) == 3
+        assert saved[dim / 4096] == mean_interval(savings(found)).mean == pytest.approx(made_with, abs=0.1)
+    gain = panel(figure, "What the copy head adds")
+    apart = line(gain, "copyable").get_ydata() - line(gain, "all targets").get_ydata()
+    assert apart == pytest.approx([-0.2] * 3) and line(gain, "new").get_ydata() == pytest.approx(line(gain, "all targets").get_ydata() + 0.1)
+    rates = panel(figure, "Learning rates")
+    assert [list(l.get_ydata()) for l in rates.lines[1:]] == [[3.2e-2, 1.6e-2, 8e-3], [1.6e-2, 8e-3, 4e-3]]
+    assert len(rates.lines[0].get_ydata()) == 12
+    assert "S at D = 128 less S at D = 32: −0.4" in caption and "(n = 3)" in caption
+
+
+def test_sizes_draws_a_single_width_and_says_what_is_missing(tmp_path):
+    synthetic.sizes(tmp_path, seeds=(1, 2), widths=(64,), absent={("vanilla", 64, 2)})
+    figure, caption, _ = sizes.draw(load_sweep(tmp_path, "sizes"), allow_missing=True)
+    assert panel(figure, "Token saving by width")
+    assert "S at D" not in caption and "1 cells without a result." in caption
 
 
 def test_windows_compares_at_equal_memory(tmp_path):

@@ -73,7 +73,9 @@ def opening(sweep: Sweep, cells: Sequence[Cell]) -> str:
     parts = [f"{sweep.title}, preset {sweep.preset}."]
     if done:
         widths = ", ".join(str(w) for w in sorted({c["model.dim"] for c in done}))
-        parts.append(f"Hidden width D = {widths}; budget: {style.span(c.trained('tokens') for c in done)} tokens per run.")
+        trained = any(c.trained() for c in done)
+        budget = f"budget: {style.span(c.trained() for c in done)} tokens per run" if trained else "no training"
+        parts.append(f"Hidden width D = {widths}; {budget}.")
         seeds = {len(g) for g in grouped(cells, lambda c: (c.arm, *map(str, c.coordinates.values()))).values()}
         n = "–".join(str(v) for v in sorted({min(seeds), max(seeds)}))
         parts.append(f"n = {n} seed{'' if n == '1' else 's, dots are seeds, lines their mean, bands its 95 % t interval'}.")

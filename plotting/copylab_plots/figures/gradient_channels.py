@@ -135,7 +135,7 @@ def _steps(axes: Axes) -> None:
 class AtStart:
     """The lost share and the cosine of the LM head of models that were measured once, beside their isotropic null."""
 
-    title = "LM head"
+    title = "LM head, all positions"
     about = "share r of the norm of the logit gradient that the LM head loses and its cosine c with what is left, before any training"
 
     def wanted(self, data: Data) -> bool:
@@ -147,8 +147,8 @@ class AtStart:
             axes.plot([mean_interval(values[1]).mean] * 2, [y - 0.3, y + 0.3], color=style.GREY, lw=2.2, zorder=1)
             style.interval_mark(axes, values[0], y, style.BLUE, "o")
             axes.annotate(f"{mean_interval(values[0]).mean:.4f} (null {mean_interval(values[1]).mean:.4f})",
-                          (mean_interval(values[0]).mean, y), (0, -14), textcoords="offset points", ha="right" if name == "r" else "left",
-                          va="top", size=8)  # fmt: skip
+                          (mean_interval(values[0]).mean, y), (-5 if name == "r" else 5, -12), textcoords="offset points",
+                          ha="right" if name == "r" else "left", va="top", size=8)  # fmt: skip
         common.rows_axis(axes, ["lost\nshare $r$", "cosine\n$c$"])
         axes.set_xlim(-0.03, 1.05)
         axes.set_xlabel("Share of the norm; cosine")

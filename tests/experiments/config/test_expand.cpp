@@ -442,6 +442,10 @@ TEST_CASE("Bands compare arms", "[expand]") {
   REQUIRE(e.expected[0].against == "a");
   REQUIRE(e.expected[0].compare == Band::Compare::ratio);
   REQUIRE(e.expected[0].interval);
+  const std::string equal = "  - {metric: x/y, arm: a, against: a, at_equal: x/z, band: [0, 1]";
+  REQUIRE(load(head + equal + ", where: {task.vocab: 64}}\n").expected[0].at_equal == "x/z");
+  for (const char* wrong : {"}\n", ", where: {task.vocab: 64}, as: ratio}\n"})
+    REQUIRE(contains(message_of(head + equal + wrong), "file.yaml:5: expected.at_equal: needs against"));
   REQUIRE(message_of(head + "  - {metric: x/y, against: b, band: [0, 1]}\n") ==
           "file.yaml:5: expected.against: expected one of the arms a, got 'b'; did you mean 'a'?");
   REQUIRE(

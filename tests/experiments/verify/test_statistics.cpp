@@ -24,6 +24,17 @@ TEST_CASE("Mean and interval of a few values", "[verify]") {
   REQUIRE(std::isnan(mean_interval({}).mean));
 }
 
+TEST_CASE("Interpolation over the logarithm", "[verify]") {
+  const std::vector<std::pair<double, double>> points = {{16, 5.0}, {64, 4.0}, {128, 3.0}};
+  REQUIRE(interpolate_log(points, 16) == 5.0);
+  REQUIRE(interpolate_log(points, 32) == Approx(4.5));
+  REQUIRE(interpolate_log(points, 64) == 4.0);
+  REQUIRE(interpolate_log(points, 64 * std::sqrt(2.0)) == Approx(3.5));
+  REQUIRE(interpolate_log(points, 1e9) == 3.0);
+  REQUIRE(std::isnan(interpolate_log(points, 15.9)));
+  REQUIRE(std::isnan(interpolate_log({}, 1)));
+}
+
 TEST_CASE("Token saving: the first crossing, interpolated, before the cooldown", "[verify]") {
   const Curve reference{{0, 100, 200, 300, 400}, {8, 6, 5, 4, 1}};
   // Reaches 4 (the reference at 300) half way between 100 and 200.
