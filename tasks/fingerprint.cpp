@@ -9,6 +9,7 @@ uint64_t fingerprint(const Batch& batch) {
     for (const int32_t value : *part)
       for (int shift = 0; shift < 32; shift += 8)
         hash = (hash ^ (static_cast<uint32_t>(value) >> shift & 0xff)) * 0x100000001b3ull;
+  for (const uint8_t value : batch.meta) hash = (hash ^ value) * 0x100000001b3ull;
   return hash;
 }
 

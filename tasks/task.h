@@ -24,9 +24,10 @@ struct Batch {
   std::vector<int32_t> segment;  // (B, T) document number, or empty: one document per sequence
   std::vector<int32_t> slice;    // (B, T) index into Task::slices(), or empty
   std::vector<int32_t> bytes;    // (B, T) bytes of text that each target stands for, or empty
+  std::vector<uint8_t> meta;     // (B, T) nonzero where the token is a meta-token, or empty: none is
 };
 
-// Of that shape without labels: tokens 0, targets -1, slice 0; no segments and no bytes.
+// Of that shape without labels: tokens 0, targets -1, slice 0; no segments, no bytes and no meta-tokens.
 Batch blank_batch(int64_t rows, int64_t length);
 
 class Task {

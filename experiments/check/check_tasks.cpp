@@ -92,9 +92,9 @@ std::string malformed(const Task& task, const Batch& batch) {
   const auto outside = [](const std::vector<int32_t>& v, int64_t low, int64_t high) {
     return std::any_of(v.begin(), v.end(), [&](int32_t x) { return x < low || x >= high; });
   };
-  const auto optional = [&](const std::vector<int32_t>& v) { return v.empty() || v.size() == cells; };
+  const auto optional = [&](const auto& v) { return v.empty() || v.size() == cells; };
   if (batch.length != task.length() || batch.tokens.size() != cells || batch.targets.size() != cells ||
-      !optional(batch.segment) || !optional(batch.slice) || !optional(batch.bytes))
+      !optional(batch.segment) || !optional(batch.slice) || !optional(batch.bytes) || !optional(batch.meta))
     return "sizes disagree";
   if (outside(batch.tokens, 0, task.vocab())) return "token out of range";
   if (outside(batch.targets, -1, task.vocab())) return "target out of range";

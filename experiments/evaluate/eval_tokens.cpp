@@ -48,6 +48,10 @@ Batch read_batch(const std::filesystem::path& path, const Task& task) {
     for (int64_t i = 0; i < batch.rows * batch.length; ++i)
       if ((i + 1) % batch.length != 0) batch.targets[i] = batch.tokens[i + 1];
   }
+  if (file.has("meta")) {
+    expect(file.shape("meta") == shape, "eval", "{}: meta must have the shape of tokens", path.string());
+    for (const int64_t flag : file.read<int64_t>("meta").values) batch.meta.push_back(flag != 0);
+  }
   return batch;
 }
 
@@ -94,14 +98,16 @@ void eval_tokens(const std::filesystem::path& folder, const std::filesystem::pat
   PositionArrays arrays(backend, all.rows * all.length);
   Tape tape(backend);
   for (int64_t row = 0; row < all.rows; ++row) {
-    const auto slice = [&](const std::vector<int32_t>& from) {
-      return std::vector<int32_t>(from.begin() + row * all.length, from.begin() + (row + 1) * all.length);
+    const auto slice = [&](const auto& from) {
+      return std::decay_t<decltype(from)>(from.begin() + row * all.length,
+                                          from.begin() + (row + 1) * all.length);
     };
     Batch one;
     one.rows = 1;
     one.length = all.length;
     one.tokens = slice(all.tokens);
     one.targets = slice(all.targets);
+    if (!all.meta.empty()) one.meta = slice(all.meta);
     std::vector<int64_t> places;  // labelled positions
     for (int64_t t = 0; t < all.length; ++t)
       if (one.targets[t] >= 0) places.push_back(row * all.length + t);

@@ -75,14 +75,13 @@ Batch sequences_of(const Task& task, Split split, uint64_t seed, int64_t first, 
   Batch all;
   for (int64_t n = first; n < first + count; ++n) {
     const Batch one = task.batch(split, seed, n, 1);
-    const auto append = [](std::vector<int32_t>& to, const std::vector<int32_t>& from) {
-      to.insert(to.end(), from.begin(), from.end());
-    };
+    const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
     append(all.tokens, one.tokens);
     append(all.targets, one.targets);
     append(all.segment, one.segment);
     append(all.slice, one.slice);
     append(all.bytes, one.bytes);
+    append(all.meta, one.meta);
     all.length = one.length;
   }
   all.rows = count;

@@ -16,13 +16,13 @@ void export_batches(const Settings& settings, Split split, int64_t first, int64_
   const TrainPlan plan = train_plan(settings, *task);
   const auto seed = static_cast<uint64_t>(settings.integer("train.seed"));
   const double size =
-      5.0 * sizeof(int32_t) * static_cast<double>(last - first) * static_cast<double>(plan.tokens_per_step());
+      6.0 * sizeof(int32_t) * static_cast<double>(last - first) * static_cast<double>(plan.tokens_per_step());
   const auto available = static_cast<double>(available_memory());
   expect(available == 0 || size <= available, "data",
          "steps {}:{} need up to {:.4g} GiB, {:.4g} GiB are available: export fewer steps at a time", first,
          last, size / (1 << 30), available / (1 << 30));
-  std::vector<int32_t> tokens, targets, segment, slice, bytes;
-  const auto append = [](std::vector<int32_t>& to, const std::vector<int32_t>& from) {
+  std::vector<int32_t> tokens, targets, segment, slice, bytes, meta;
+  const auto append = [](std::vector<int32_t>& to, const auto& from) {
     to.insert(to.end(), from.begin(), from.end());
   };
   for (int64_t i = first * plan.accumulate; i < last * plan.accumulate; ++i) {
@@ -32,6 +32,7 @@ void export_batches(const Settings& settings, Split split, int64_t first, int64_
     append(segment, batch.segment);
     append(slice, batch.slice);
     append(bytes, batch.bytes);
+    append(meta, batch.meta);
   }
   h5::write_file(out, [&](h5::File& file) {
     const h5::Extent shape{last - first, plan.sequences_per_step(), plan.length};
@@ -43,7 +44,8 @@ void export_batches(const Settings& settings, Split split, int64_t first, int64_
                                        {"targets", &targets},
                                        {"segment", &segment},
                                        {"slice", &slice},
-                                       {"bytes", &bytes}}) {
+                                       {"bytes", &bytes},
+                                       {"meta", &meta}}) {
       if (values->empty()) continue;
       file.write<int32_t>(name, *values, shape, dims);
       file.attach_scale(name, 0, "step");

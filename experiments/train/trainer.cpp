@@ -14,6 +14,7 @@ nn::ModelInput model_input(Tape& tape, const Batch& batch) {
   in.tokens = tape.constant(batch.tokens, shape);
   in.targets = tape.constant(batch.targets, shape);
   if (!batch.segment.empty()) in.segment = tape.constant(batch.segment, shape);
+  if (!batch.meta.empty()) in.meta = tape.constant(batch.meta, shape);
   return in;
 }
 
