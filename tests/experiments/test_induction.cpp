@@ -333,7 +333,7 @@ TEST_CASE("settings of the induction measures are checked by name", "[induction]
     });
   };
   CHECK(refusal("measure.induction.ids=[3, 24]") ==
-        "[induction] measure.induction.ids: first and last id within 0..23 expected");
+        "measure.induction.ids: first and last id within 0..23 expected");
   CHECK(refusal("measure.induction.blocks=[8, 25]") ==
-        "[induction] measure.induction.blocks: ascending lengths of 2..24 expected, the number of ids");
+        "measure.induction.blocks: ascending lengths of 2..24 expected, the number of ids");
 }

@@ -20,10 +20,7 @@ PAPER_SHARE = (0.33, 0.69)  # of the forward gap, in the critique's own runs (pa
 
 
 def draw(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, str, list[Cell]]:
-    cells = common.reported(sweep, allow_missing)
-    data = Data(sweep, cells)
-    figure, panels = common.draw_panels(PANELS, data, [FORWARD.handle(), BACKWARD.handle()])
-    return figure, _caption(data, panels), cells
+    return common.drawn(sweep, allow_missing, Data, PANELS, _caption, [FORWARD.handle(), BACKWARD.handle()])
 
 
 class Data:

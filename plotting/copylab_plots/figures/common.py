@@ -35,6 +35,15 @@ def draw_panels(panels: Sequence, data, handles: Sequence[Line2D] = ()) -> tuple
     return figure, wanted
 
 
+def drawn(sweep: Sweep, allow_missing: bool, data_of: Callable, panels: Sequence, caption: Callable,
+          handles: Sequence[Line2D] = ()) -> tuple[Figure, str, list[Cell]]:  # fmt: skip
+    """What a figure's draw() returns: data_of(sweep, cells) in its panels, and caption(data, panels drawn)."""
+    cells = reported(sweep, allow_missing)
+    data = data_of(sweep, cells)
+    figure, shown = draw_panels(panels, data, handles)
+    return figure, caption(data, shown), cells
+
+
 def by_slice(cell: Cell, address: str, name: str) -> float:
     """The number of one slice of the task, e.g. by_slice(cell, "test/loss_by_slice", "new")."""
     return float(cell.array(address).at(slice=name).values)

@@ -19,10 +19,7 @@ VOCAB, WIDTH, HEAD_RANK, BACKWARD_RANK = "task.vocab", "model.dim", "head.rank",
 
 
 def draw(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, str, list[Cell]]:
-    cells = common.reported(sweep, allow_missing)
-    data = Data(sweep, cells)
-    figure, panels = common.draw_panels(PANELS, data)
-    return figure, _caption(data, panels), cells
+    return common.drawn(sweep, allow_missing, Data, PANELS, _caption)
 
 
 class Data:

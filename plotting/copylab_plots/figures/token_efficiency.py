@@ -32,11 +32,8 @@ ADJUSTED = style.Look("over step time", style.BLUE, "D", filled=False, line=":")
 
 
 def draw(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, str, list[Cell]]:
-    cells = common.reported(sweep, allow_missing)
-    data = Data(sweep, cells)
     handles = [Line2D([], [], color=look.color, label=look.label) for look in (PLAIN, COPY)]
-    figure, panels = common.draw_panels(PANELS, data, handles)
-    return figure, _caption(data, panels), cells
+    return common.drawn(sweep, allow_missing, Data, PANELS, _caption, handles)
 
 
 class Data:

@@ -23,10 +23,7 @@ SAME_BYTES = style.Look("at equal memory", style.BLUE)
 
 
 def draw(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, str, list[Cell]]:
-    cells = common.reported(sweep, allow_missing)
-    data = Data(sweep, cells)
-    figure, panels = common.draw_panels(PANELS, data, [PLAIN.handle(), COPY.handle()])
-    return figure, _caption(data, panels), cells
+    return common.drawn(sweep, allow_missing, Data, PANELS, _caption, [PLAIN.handle(), COPY.handle()])
 
 
 class Data:

@@ -10,23 +10,17 @@
 #include "experiments/evaluate/loaded_run.h"
 #include "experiments/train/trainer.h"
 #include "tests/catch.h"
+#include "tests/experiments/small_model.h"
 #include "tests/temporary_folder.h"
 
 using namespace copylab;
 
 namespace {
 
-struct Trained {
-  Settings settings;
-  std::unique_ptr<Task> task;
-  std::unique_ptr<nn::Model> model;
-
-  explicit Trained(const std::vector<std::string>& changes) : settings(check_settings(changes)) {
-    task = find_task("spamlang").make(settings);
-    model = make_model(settings, *task, cpu_backend());
-    model->initialise(1);
-    Trainer trainer(*task, *model, train_plan(settings, *task), 1);
-    for (int i = 0; i < 30; ++i) trainer.update();
+struct Trained : testing::SmallModel {
+  explicit Trained(const std::vector<std::string>& changes) : SmallModel(changes) {
+    const auto trainer = make_trainer();
+    for (int i = 0; i < 30; ++i) trainer->update();
   }
   Evaluation at_batch(int64_t batch) const { return evaluate(*model, *task, Split::test, 9, 100, batch); }
 };

@@ -9,23 +9,17 @@
 #include "experiments/evaluate/loaded_run.h"
 #include "experiments/train/memory.h"
 #include "tests/catch.h"
+#include "tests/experiments/small_model.h"
 
 using namespace copylab;
 
 namespace {
 
-struct Setup {
-  Settings settings;
-  std::unique_ptr<Task> task;
-  std::unique_ptr<nn::Model> model;
+struct Setup : testing::SmallModel {
   std::unique_ptr<Trainer> trainer;
 
-  explicit Setup(const std::vector<std::string>& changes = {}) : settings(check_settings(changes)) {
-    task = find_task("spamlang").make(settings);
-    model = make_model(settings, *task, cpu_backend());
-    model->initialise(1);
-    trainer = std::make_unique<Trainer>(*task, *model, train_plan(settings, *task), 1);
-  }
+  explicit Setup(const std::vector<std::string>& changes = {})
+      : SmallModel(changes), trainer(make_trainer()) {}
   std::vector<float> weights() const {
     const float* data = static_cast<const float*>(model->parameters().flat_data());
     return {data, data + model->parameters().flat_size()};
