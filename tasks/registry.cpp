@@ -1,4 +1,9 @@
 // The list of tasks; a new task adds its line here.
+#include <fmt/ranges.h>
+
+#include <charconv>
+#include <sstream>
+
 #include "core/error.h"
 #include "core/nearest.h"
 #include "tasks/induction.h"
@@ -21,6 +26,23 @@ const TaskEntry& find_task(const std::string& name) {
     names.push_back(entry.name);
   }
   throw Error("[task.name] a registered task expected: got '" + name + "'" + did_you_mean(name, names));
+}
+
+std::vector<int32_t> Task::tokens_of(const std::string& prompt) const {
+  std::vector<int32_t> ids;
+  std::istringstream words(prompt);
+  for (std::string word; words >> word;) {
+    int64_t id = -1;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), id);
+    expect(error == std::errc() && end == word.data() + word.size() && id >= 0 && id < vocab(), "prompt",
+           "ids from 0 to {} separated by blanks expected: got '{}'", vocab() - 1, word);
+    ids.push_back(static_cast<int32_t>(id));
+  }
+  return ids;
+}
+
+std::string Task::text_of(const std::vector<int32_t>& tokens) const {
+  return fmt::format("{}", fmt::join(tokens, " "));
 }
 
 Batch blank_batch(int64_t rows, int64_t length) {

@@ -54,6 +54,10 @@ class Task {
   virtual std::vector<std::string> slices() const { return {}; }
   // Readable form of row `row` of a batch, for `copylab data --show`.
   virtual std::string show(const Batch& batch, int64_t row) const = 0;
+  // A prompt as tokens and back: ids separated by blanks, unless the task has words of its own. Throws Error
+  // for what is no prompt.
+  virtual std::vector<int32_t> tokens_of(const std::string& prompt) const;
+  virtual std::string text_of(const std::vector<int32_t>& tokens) const;
   // Facts about a budget of training sequences worth printing with every result, as "name: value" lines:
   // SpamLang says how many independent sequences each symbol gets.
   virtual std::vector<std::pair<std::string, double>> budget(int64_t sequences) const {

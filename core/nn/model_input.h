@@ -21,6 +21,9 @@ struct ModelInput {
   Tensor meta;                // (B, T) uint8, nonzero at meta-tokens, or undefined: there are none
   Intervention intervention;  // on the backbone; a head's pointer knows nothing of it
   bool want_argmax = false;   // evaluation: fill the argmax outputs
+  // Decoding: least share of the LM head in the natural argmax of a head with a pointer, whose shares shrink
+  // to make room. Losses do not know of it.
+  double lm_floor = 0;
 };
 
 }  // namespace copylab::nn

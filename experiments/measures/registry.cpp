@@ -5,6 +5,7 @@
 #include "experiments/measures/copy_behaviour.h"
 #include "experiments/measures/copy_gradient.h"
 #include "experiments/measures/exact_match.h"
+#include "experiments/measures/generation.h"
 #include "experiments/measures/gradient_rank.h"
 #include "experiments/measures/head_gradient.h"
 #include "experiments/measures/head_knockout.h"
@@ -25,7 +26,7 @@ const std::vector<MeasureEntry>& measure_registry() {
       head_gradient_measure,  gradient_rank_measure,  update_rank_measure,   update_efficiency_measure,
       two_dimensions_measure, copy_behaviour_measure, copy_gradient_measure, mixture_rank_measure,
       cache_measure,          neural_cache_measure,   exact_match_measure,   overhead_measure,
-      transfer_measure,       induction_measure,      head_knockout_measure,
+      transfer_measure,       induction_measure,      head_knockout_measure, generation_measure,
   };
   return entries;
 }

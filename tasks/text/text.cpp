@@ -89,6 +89,21 @@ class TextTask : public Task {
 
   std::string show(const Batch& batch, int64_t row) const override;
 
+  std::vector<int32_t> tokens_of(const std::string& prompt) const override {
+    text::Tokens tokens;
+    text_->tokenizer->encode(prompt, tokens);
+    // At word level a last line without a newline gets its <eos>, which nobody typed.
+    const bool open_line = !prompt.empty() && prompt.back() != '\n';
+    if (open_line && !tokens.ids.empty() && text_->tokenizer->text(tokens.ids.back()) == "\n")
+      tokens.ids.pop_back();
+    return tokens.ids;
+  }
+  std::string text_of(const std::vector<int32_t>& tokens) const override {
+    std::string all;
+    for (const int32_t id : tokens) all += text_->tokenizer->text(id);
+    return all;
+  }
+
   std::vector<std::pair<std::string, double>> budget(int64_t sequences) const override {
     const text::Windows& windows = windows_[static_cast<size_t>(Split::train)];
     const double epochs = static_cast<double>(sequences) / static_cast<double>(windows.size());

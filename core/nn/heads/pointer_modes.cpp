@@ -34,8 +34,12 @@ void decide_as(Tape& tape, const HeadInput& in, const Candidates& candidates, co
       if (w > 0) mass[tokens[b * length + p]] += w;
       sources += w;
     }
-    const double a = static_cast<double>(gate[i]);
-    const double lm_share = 1.0 - a + (drop_sink ? 0.0 : a * static_cast<double>(sink[i]));
+    double a = static_cast<double>(gate[i]);
+    double lm_share = 1.0 - a + (drop_sink ? 0.0 : a * static_cast<double>(sink[i]));
+    if (lm_share < in.lm_floor) {
+      a *= (1.0 - in.lm_floor) / (1.0 - lm_share);
+      lm_share = in.lm_floor;
+    }
     // Of the tokens that are not in the context, only the LM head's own favourite can win; its logit is the
     // row's shift, 0 here.
     best[i] = lm_argmax[i];
