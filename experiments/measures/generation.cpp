@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <set>
 
+#include "experiments/config/error.h"
 #include "experiments/evaluate/decode.h"
 #include "experiments/evaluate/evaluate.h"
 
@@ -18,7 +20,8 @@ std::vector<Field> fields() {
   return {
       {"measure.generation.prompts", int64_t{64}, "test sequences whose beginnings are the prompts", 1,
        1 << 20},
-      {"measure.generation.prompt_length", int64_t{32}, "tokens of a prompt", 1, 1 << 20},
+      {"measure.generation.prompt_length", int64_t{0}, "tokens of a prompt; 0 = half of task.length", 0,
+       1 << 20},
       {"measure.generation.tokens", int64_t{64}, "tokens appended to each prompt", 4, 1 << 20},
       {"measure.generation.lm_floors", std::vector<int64_t>{0, 30},
        "least shares of the LM head in the mixture, percent", 0, 100},
@@ -49,13 +52,37 @@ double loop_rate(const Texts& texts) {
   return mean_of(texts, [](const auto& text) { return loop_period(text, kLongestPeriod) > 0 ? 1.0 : 0.0; });
 }
 
+struct Asked {
+  int64_t prompts, length, tokens;
+  std::vector<int64_t> floors;
+};
+
+Asked read(const MeasureInput& in) {
+  Asked asked{in.settings.integer("measure.generation.prompts"),
+              in.settings.integer("measure.generation.prompt_length"),
+              in.settings.integer("measure.generation.tokens"),
+              in.settings.integers("measure.generation.lm_floors")};
+  if (asked.length == 0) asked.length = std::max<int64_t>(1, in.task.length() / 2);
+  if (asked.length > in.task.length())
+    throw ConfigError(
+        fmt::format("measure.generation.prompt_length: at most task.length = {} expected, got {}",
+                    in.task.length(), asked.length));
+  if (asked.floors.empty()) throw ConfigError("measure.generation.lm_floors: at least one share expected");
+  return asked;
+}
+
+double plan(const MeasureInput& in) {
+  const Asked asked = read(in);
+  double flops = 0;
+  for (int64_t step = 0; step < asked.tokens; ++step) {
+    const int64_t context = std::min(in.task.length(), asked.length + step);
+    flops += static_cast<double>(context) * in.model.flops_per_token(context);
+  }
+  return flops * static_cast<double>(asked.prompts * static_cast<int64_t>(asked.floors.size()));
+}
+
 void run(const MeasureInput& in, MeasureOutput& out) {
-  const int64_t prompts = in.settings.integer("measure.generation.prompts");
-  const int64_t length = in.settings.integer("measure.generation.prompt_length");
-  const int64_t tokens = in.settings.integer("measure.generation.tokens");
-  const std::vector<int64_t> floors = in.settings.integers("measure.generation.lm_floors");
-  expect(length <= in.task.length(), "generation",
-         "a prompt of at most task.length = {} tokens expected: got {}", in.task.length(), length);
+  const auto [prompts, length, tokens, floors] = read(in);
 
   // Sequences that are whole: their own text goes on as far as they reach.
   const Batch batch = sequences_of(in.task, Split::test, in.seed, 0, prompts);
@@ -116,6 +143,7 @@ int64_t loop_period(const std::vector<int32_t>& text, int64_t longest) {
 }
 
 const MeasureEntry generation_measure = {
-    "generation", "repetition and loops in greedy continuations of test prompts (C42, P16)", fields, run};
+    "generation", "repetition and loops in greedy continuations of test prompts (C42, P16)", fields, run,
+    plan};
 
 }  // namespace copylab

@@ -28,7 +28,7 @@ TEST_CASE("generation: floors are rows, and a full share of the LM head is the L
   const Settings settings =
       check_settings({"head.kind=copy_paste", "task.vocab=16", "run.measures=generation",
                       "measure.generation.prompts=4", "measure.generation.prompt_length=4",
-                      "measure.generation.tokens=12", "measure.generation.lm_floors=0,100"});
+                      "measure.generation.tokens=12", "measure.generation.lm_floors=[0, 100]"});
   const auto task = find_task(settings.text("task.name")).make(settings);
   const auto model = make_model(settings, *task, cpu_backend());
   model->initialise(2);
