@@ -5,7 +5,7 @@
 
 namespace copylab {
 
-// FNV-1a over the little-endian bytes of tokens, targets, segment, slice and bytes of one batch.
+// FNV-1a over the little-endian bytes of tokens, targets, segment, slice, bytes and meta of one batch.
 uint64_t fingerprint(const Batch& batch);
 
 // That of the first `rows` sequences of a split.

@@ -6,8 +6,12 @@
 
 #include "core/error.h"
 #include "core/nearest.h"
+#include "tasks/bracket_copy.h"
 #include "tasks/induction.h"
+#include "tasks/list_recall.h"
+#include "tasks/parity.h"
 #include "tasks/recall.h"
+#include "tasks/segment_counting.h"
 #include "tasks/spamlang.h"
 #include "tasks/task.h"
 #include "tasks/text/text.h"
@@ -15,7 +19,10 @@
 namespace copylab {
 
 const std::vector<TaskEntry>& task_registry() {
-  static const std::vector<TaskEntry> entries = {spamlang_task, induction_task, recall_task, text_task};
+  static const std::vector<TaskEntry> entries = {
+      spamlang_task,    induction_task,        recall_task, text_task,
+      list_recall_task, segment_counting_task, parity_task, bracket_copy_task,
+  };
   return entries;
 }
 

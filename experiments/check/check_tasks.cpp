@@ -193,7 +193,7 @@ TaskCheck check_task(const Task& task) {
 }
 
 int check_tasks(std::ostream& out) {
-  out << fmt::format("{:<10} {:<33} {:>6} {:>4} {:>8} {:>8} {:>8} {:>7} {:>6} {:>6}  {:<16} {}\n", "task",
+  out << fmt::format("{:<16} {:<33} {:>6} {:>4} {:>8} {:>8} {:>8} {:>7} {:>6} {:>6}  {:<16} {}\n", "task",
                      "variant", "V", "T", "ceiling", "solver", "chance", "balance", "drift", "dupl.",
                      "hash of test", "verdict");
   bool failed = false;
@@ -208,7 +208,7 @@ int check_tasks(std::ostream& out) {
       if (changes.empty()) c.variant = "defaults";
       failed |= !c.violation.empty();
       out << fmt::format(
-          "{:<10} {:<33} {:>6} {:>4} {:>8.4f} {:>8.4f} {:>8.1e} {:>7.2f} {:>6.2f} {:>5.1f}%  {:016x} {}\n",
+          "{:<16} {:<33} {:>6} {:>4} {:>8.4f} {:>8.4f} {:>8.1e} {:>7.2f} {:>6.2f} {:>5.1f}%  {:016x} {}\n",
           c.task, c.variant, c.vocab, c.length, c.ceiling, c.solver, c.chance, c.balance, c.drift,
           100 * c.duplicates, c.hash, c.violation.empty() ? "ok" : "VIOLATION: " + c.violation);
     }

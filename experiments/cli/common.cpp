@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <set>
 
 #include "core/backend.h"
 #include "core/nearest.h"
@@ -19,10 +20,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-void check_stage(const Stage& stage) {
+void check_stage(const Stage& stage, const Stage* before) {
   check_device(stage.settings);
   try {
     expect_consistent(stage.settings);
+    if (before) expect_continues(before->settings, stage.settings);
   } catch (const ConfigError& error) {
     throw ConfigError(fmt::format("{} (run {})", error.what(), fs::path(stage.folder).filename().string()));
   }
@@ -92,8 +94,11 @@ Expansion ExperimentOptions::expand() const {
   if (!device.empty()) all.assignments.push_back("run.device=" + device);
   apply(experiment, all);
   Expansion expansion(Catalogue::installed(), std::move(experiment));
+  std::set<std::string> checked;  // ids: a stage that cells share is one
   for (const Cell& cell : expansion.first()) {
-    for (const Stage& stage : cell.stages) check_stage(stage);
+    for (size_t i = 0; i < cell.stages.size(); ++i)
+      if (checked.insert(cell.stages[i].id).second)
+        check_stage(cell.stages[i], i > 0 ? &cell.stages[i - 1] : nullptr);
   }
   return expansion;
 }

@@ -46,7 +46,7 @@ std::vector<Result> read_results(const fs::path& root, const std::string& experi
 bool takes(const Band& band, const Result& result) {
   return matches(Catalogue::installed(), band, result.row.arm,
                  {result.row.tune, result.row.best, result.row.same},
-                 result.settings ? &*result.settings : nullptr);
+                 result.settings ? &*result.settings : nullptr, result.row.coordinates);
 }
 
 Curve curve_of(const fs::path& folder, const std::string& metric) {

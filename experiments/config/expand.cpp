@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <set>
 
 #include "experiments/config/error.h"
@@ -168,11 +169,30 @@ void Expansion::make_participation() {
   }
 }
 
+RawConfig Expansion::of_stage(const RawConfig& set, size_t arm, const Point& point,
+                              const StageSpec& spec) const {
+  const Experiment& e = experiment_;
+  const auto known_to = [&](const StageSpec& stage, const std::string& key) {
+    return knows(catalogue_, {e.base, e.arms[arm].second, point.set, stage.set}, key);
+  };
+  RawConfig taken = set;
+  std::erase_if(taken.entries, [&](const auto& entry) {
+    if (spec.set.find(entry.key)) return true;
+    if (entry.key.starts_with("measure.") || known_to(spec, entry.key)) return false;
+    return std::any_of(e.stages.begin(), e.stages.end(),
+                       [&](const StageSpec& other) { return known_to(other, entry.key); });
+  });
+  return taken;
+}
+
 Stage Expansion::make_stage(size_t arm, const Point& point, int64_t seed, const StageSpec& spec,
                             const std::string& parent, bool last) const {
   const Experiment& e = experiment_;
   const auto literal = [](const std::string& text) { return RawValue{RawValue::Kind::scalar, text, {}, ""}; };
-  std::vector<RawConfig> layers = {e.base, e.arms[arm].second, point.set, spec.set};
+  const RawConfig own_arm = of_stage(e.arms[arm].second, arm, point, spec),
+                  own_point = of_stage(point.set, arm, point, spec);
+  // Arm and point come again at the end, since another task in spec.set drops what lies below it.
+  std::vector<RawConfig> layers = {e.base, own_arm, own_point, spec.set, own_arm, own_point};
   if (!last) {  // measures look at the finished cell only
     for (RawConfig& layer : layers) {
       std::erase_if(layer.entries, [](const auto& entry) { return entry.key.starts_with("measure."); });
@@ -221,10 +241,16 @@ Cell Expansion::make_cell(size_t arm, size_t point, int64_t seed) const {
     rethrow(error, cell.arm);
   }
   for (const std::string& key : coordinates()) {
-    const auto has = [&](const Stage& stage) { return stage.settings.has(key); };
-    const auto it = std::find_if(cell.stages.rbegin(), cell.stages.rend(), has);
-    expect(it != cell.stages.rend(), "expand", "no stage has {}", key);
-    cell.coordinates.emplace_back(key, it->settings.at(key));
+    const Value* value =
+        nullptr;  // in the last stage that has it, if possible one that does not set it itself
+    for (const bool any : {false, true}) {
+      for (size_t i = cell.stages.size(); i-- > 0 && !value;) {
+        const Settings& settings = cell.stages[i].settings;
+        if (settings.has(key) && (any || !specs[i].set.find(key))) value = &settings.at(key);
+      }
+    }
+    expect(value != nullptr, "expand", "no stage has {}", key);
+    cell.coordinates.emplace_back(key, *value);
   }
   for (Stage& stage : cell.stages) {
     const std::string name = cell_name(cell, stage.name);
@@ -314,14 +340,38 @@ size_t Expansion::largest_count() const {
   return first_.size() + groups * roles * fresh;
 }
 
+namespace {
+
+// Is a swept value, as text, the one that was written? Numbers may be spelled in more than one way.
+bool same_value(const std::string& swept, const std::string& written) {
+  const auto number = [](const std::string& text) -> std::optional<double> {
+    char* end = nullptr;
+    const double value = std::strtod(text.c_str(), &end);
+    if (text.empty() || *end != '\0') return std::nullopt;
+    return value;
+  };
+  const auto a = number(swept), b = number(written);
+  return a && b ? *a == *b : swept == written;
+}
+
+}  // namespace
+
 bool matches(const Catalogue& catalogue, const Band& band, const std::string& arm, Roles roles,
-             const Settings* settings) {
+             const Settings* settings, const std::map<std::string, std::string>& swept) {
   if (!band.arm.empty() && band.arm != arm) return false;
   if (band.role == "tune" ? !roles.tune : band.role == "same" ? !roles.same : !roles.best) return false;
+  std::vector<RawConfig::Entry> others;
+  for (const RawConfig::Entry& entry : band.where.entries) {
+    const auto it = swept.find(entry.key);
+    if (it == swept.end())
+      others.push_back(entry);
+    else if (!same_value(it->second, entry.value.text))
+      return false;
+  }
   if (!settings) return true;
   const Schema schema(catalogue, settings->text("task.name"), settings->text("head.kind"),
                       measure_names(settings->text("run.measures")));
-  for (const auto& [key, raw] : band.where.entries) {
+  for (const auto& [key, raw] : others) {
     const Field& field = schema.at(key, raw.where);
     if (settings->at(key) != parse_value(field, raw)) return false;
   }

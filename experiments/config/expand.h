@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -69,6 +70,9 @@ class Expansion {
   // where there are none.
   void make_participation();
   Cell make_cell(size_t arm, size_t point, int64_t seed) const;
+  // Of an arm's or a point's settings, those that a stage takes: not what it does not know while another
+  // stage does, so that an arm can say how to pre-train as well as how to fine-tune.
+  RawConfig of_stage(const RawConfig& set, size_t arm, const Point& point, const StageSpec& spec) const;
   Stage make_stage(size_t arm, const Point& point, int64_t seed, const StageSpec& spec,
                    const std::string& parent, bool last) const;
   // Which point of a group of equal `others` is best for an arm by its tuned cells.
@@ -85,9 +89,11 @@ struct Roles {
   bool tune = false, best = false, same = false;
 };
 
-// Does a result match a band: arm, role, and the settings under `where`? A result without settings (it is
-// missing) matches if its arm and role do. Throws ConfigError for a key or value that the schema refuses.
+// Does a result match a band: arm, role, and the settings under `where`? `swept` holds the swept keys with
+// this result's values as text: they may be settings of an earlier stage. A result without settings (it is
+// missing) matches if its arm and role do, and its swept keys. Throws ConfigError for a key or value that the
+// schema refuses.
 bool matches(const Catalogue& catalogue, const Band& band, const std::string& arm, Roles roles,
-             const Settings* settings);
+             const Settings* settings, const std::map<std::string, std::string>& swept = {});
 
 }  // namespace copylab

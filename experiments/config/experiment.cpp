@@ -129,23 +129,34 @@ void apply_arms(Experiment& e, const YAML::Node& node, const std::string& file, 
   }
 }
 
-std::vector<StageSpec> read_stages(const YAML::Node& node, const std::string& file) {
+// Stages in order. One that is there already, from the file below, gets the settings over its own; set: null
+// removes it.
+void apply_stages(Experiment& e, const YAML::Node& node, const std::string& file) {
   if (!node.IsSequence()) bad(where(node, file), "stages: expected a list of {name, set}");
-  std::vector<StageSpec> stages;
+  std::set<std::string> seen;
   for (const YAML::Node& item : node) {
     StageSpec stage;
+    bool removed = false;
     for (const auto& [key, value] : read_map("a stage", item, file, {"name", "set"})) {
       if (key == "name") stage.name = read_text("stages.name", value, file);
-      if (key == "set") stage.set = flatten(value, file);
+      removed |= key == "set" && value.IsNull();
+      if (key == "set" && !value.IsNull()) stage.set = flatten(value, file);
     }
     if (stage.name.empty()) bad(where(item, file), "stages: expected a name in each stage");
-    for (const StageSpec& other : stages) {
-      if (other.name == stage.name)
-        bad(where(item, file), fmt::format("stages: {} is given twice", stage.name));
-    }
-    stages.push_back(std::move(stage));
+    if (!seen.insert(stage.name).second)
+      bad(where(item, file), fmt::format("stages: {} is given twice", stage.name));
+    const auto it = std::find_if(e.stages.begin(), e.stages.end(),
+                                 [&](const StageSpec& other) { return other.name == stage.name; });
+    if (removed && it == e.stages.end())
+      bad(where(item, file),
+          fmt::format("stages: {} is set to null to remove it, but it is not there", stage.name));
+    if (removed)
+      e.stages.erase(it);
+    else if (it != e.stages.end())
+      it->set = merge(it->set, stage.set);
+    else
+      e.stages.push_back(std::move(stage));
   }
-  return stages;
 }
 
 Band read_band(const YAML::Node& node, const std::string& file) {
@@ -286,7 +297,7 @@ class Reader {
     if (key == "zip") read_axes(out.zip, key, node);
     if (key == "changes") read_axes(out.changes, key, node);
     if (key == "seeds") out.seeds = parse_seeds("seeds", raw_value(node, file_));
-    if (key == "stages") out.stages = read_stages(node, file_);
+    if (key == "stages") apply_stages(out, node, file_);
     if (key == "expected") {
       if (!node.IsSequence()) bad(where(node, file_), "expected: a list of {metric, band, ...} is needed");
       out.expected.clear();

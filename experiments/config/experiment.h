@@ -23,7 +23,8 @@ struct Select {
   std::string same;            // an arm, or empty: no cells of role "same"
 };
 
-// A run that starts from the weights of the stage before.
+// A run that starts from the weights of the stage before. What arms and axes set holds in each stage that
+// knows it and does not set it itself.
 struct StageSpec {
   std::string name;
   RawConfig set;

@@ -10,7 +10,10 @@
 #include "experiments/measures/head_gradient.h"
 #include "experiments/measures/head_knockout.h"
 #include "experiments/measures/induction.h"
+#include "experiments/measures/lengths.h"
 #include "experiments/measures/measure.h"
+#include "experiments/measures/meta_path.h"
+#include "experiments/measures/meta_zero.h"
 #include "experiments/measures/mixture_rank.h"
 #include "experiments/measures/neural_cache.h"
 #include "experiments/measures/overhead.h"
@@ -27,6 +30,7 @@ const std::vector<MeasureEntry>& measure_registry() {
       two_dimensions_measure, copy_behaviour_measure, copy_gradient_measure, mixture_rank_measure,
       cache_measure,          neural_cache_measure,   exact_match_measure,   overhead_measure,
       transfer_measure,       induction_measure,      head_knockout_measure, generation_measure,
+      lengths_measure,        meta_zero_measure,      meta_path_measure,
   };
   return entries;
 }

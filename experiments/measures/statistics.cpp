@@ -1,4 +1,4 @@
-// Rank statistics and log-spaced bins that measures share.
+// Rank statistics, exact tests and intervals of shares, and log-spaced bins.
 #include "experiments/measures/statistics.h"
 
 #include <algorithm>
@@ -87,6 +87,25 @@ double spearman(const std::vector<double>& x, const std::vector<double>& y) {
     xy += (a[i] - mean) * (b[i] - mean);
   }
   return xx > 0 && yy > 0 ? xy / std::sqrt(xx * yy) : kNaN;
+}
+
+double mcnemar(int64_t a, int64_t b) {
+  const double n = static_cast<double>(a + b);
+  double tail = 0;  // P(at most min(a, b) of n)
+  for (int64_t k = 0; k <= std::min(a, b); ++k) {
+    const double i = static_cast<double>(k);
+    tail += std::exp(std::lgamma(n + 1) - std::lgamma(i + 1) - std::lgamma(n - i + 1) - n * std::log(2.0));
+  }
+  return std::min(1.0, 2 * tail);
+}
+
+std::pair<double, double> wilson_interval(int64_t right, int64_t n) {
+  if (n == 0) return {kNaN, kNaN};
+  constexpr double z = 1.959963984540054;
+  const double trials = static_cast<double>(n), share = static_cast<double>(right) / trials;
+  const double shrink = 1 + z * z / trials, middle = (share + z * z / (2 * trials)) / shrink;
+  const double half = z / shrink * std::sqrt(share * (1 - share) / trials + z * z / (4 * trials * trials));
+  return {right == 0 ? 0.0 : middle - half, right == n ? 1.0 : middle + half};
 }
 
 std::vector<int64_t> half_octaves(int64_t largest) {

@@ -1,7 +1,8 @@
-// Rank statistics and log-spaced bins that measures share.
+// Rank statistics, exact tests and intervals of shares, and log-spaced bins that measures share.
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace copylab {
@@ -18,6 +19,13 @@ std::vector<double> roc_curve(const std::vector<double>& scores, const std::vect
 // Spearman's rank correlation of the pairs in which both are finite; ties get their mean rank. NaN with fewer
 // than two such pairs or without variation.
 double spearman(const std::vector<double>& x, const std::vector<double>& y);
+
+// Two-sided p-value of McNemar's exact test: of n = a + b pairs that differ, a one way and b the other, the
+// probability that a fair coin divides n at least as unevenly. 1 without such pairs.
+double mcnemar(int64_t a, int64_t b);
+
+// Wilson's 95 % interval of a share of which `right` of n trials are known. NaN without trials.
+std::pair<double, double> wilson_interval(int64_t right, int64_t n);
 
 // Upper ends of half-octave bins 1, 2, 3, 4, 6, 8, 12, 16, … that cover 1..largest; the last is `largest`.
 std::vector<int64_t> half_octaves(int64_t largest);

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <set>
 
 #include "core/backend.h"
 #include "core/nn/model.h"
@@ -59,6 +61,29 @@ void expect_consistent(const Settings& settings) {
   } catch (const Error& error) {
     throw ConfigError(error.what());
   }
+}
+
+void expect_continues(const Settings& parent, const Settings& settings) {
+  const auto shapes = [](const Settings& of) {
+    const std::unique_ptr<Task> task = find_task(of.text("task.name")).make(of);
+    const nn::Model model(cpu_backend(), DType::f32, of, task->vocab(), task->length());
+    std::map<std::string, std::string> found;
+    for (const auto& entry : model.parameters().entries()) found[entry.name] = entry.shape.str();
+    return found;
+  };
+  const auto before = shapes(parent), after = shapes(settings);
+  const auto text = [](const auto& found, const std::string& name) {
+    const auto it = found.find(name);
+    return it == found.end() ? std::string("none") : it->second;
+  };
+  std::set<std::string> names;
+  for (const auto* found : {&before, &after})
+    for (const auto& [name, shape] : *found) names.insert(name);
+  for (const std::string& name : names)
+    if (text(before, name) != text(after, name))
+      throw ConfigError(fmt::format(
+          "{}: expected {} as in the stage before, got {}: stages share task.vocab (V) and model.*", name,
+          text(before, name), text(after, name)));
 }
 
 double matrix_rate() {

@@ -33,6 +33,10 @@ Estimate estimate(const Settings& settings);
 // the width, a period longer than the sequence, a measure of more positions than the test split has.
 void expect_consistent(const Settings& settings);
 
+// Throws ConfigError if a model of `settings` cannot start from the weights of one of `parent`: they must
+// have the same parameters.
+void expect_continues(const Settings& parent, const Settings& settings);
+
 // Multiply-adds times two per second that this machine reaches now on matrix products, measured in some 50
 // ms.
 double matrix_rate();

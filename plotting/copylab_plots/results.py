@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Callable, Iterable, Iterator
@@ -111,6 +111,17 @@ class Cell:
         with self._open() as file:
             series = file[f"train/{column}"][()]
             return float(series[-1]) if len(series) else 0.0
+
+    @cached_property
+    def before(self) -> list[Cell]:
+        """The runs of the stages before, as far as they are there, the first one first: each started from the weights
+        of the one before it."""
+        parent = self.config.get("run.parent", "")
+        found = next(iter(sorted(self.folder.parent.parent.glob(f"*/*-{parent}"))), None) if parent else None
+        if found is None:
+            return []
+        stage = replace(self, run=found.name, coordinates={}, folder=found)
+        return [*stage.before, stage]
 
     def _open(self) -> h5py.File:
         try:

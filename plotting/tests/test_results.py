@@ -60,6 +60,21 @@ def test_arrays_carry_their_axes(tmp_path):
         array.at(step=5)
 
 
+def test_the_stages_before_a_run_are_found_in_any_experiment(tmp_path):
+    synthetic.write_run(tmp_path / "text" / "a-s1-00000001", {"run.parent": ""}, {}, tokens=100)
+    synthetic.write_run(tmp_path / "m" / "a-s1-easy-00000002", {"run.parent": "00000001"}, {}, tokens=20)
+    synthetic.write_run(tmp_path / "m" / "a-s1-hard-00000003", {"run.parent": "00000002", "task.name": "parity"}, {}, tokens=3)
+    synthetic.write_sweep(
+        tmp_path / "m" / "sweep-quick.h5",
+        {"run": ["a-s1-hard-00000003"], "arm": ["a"], "seed": [1], "status": ["done"], "tune": [0], "best": [1], "same": [1]},
+    )
+    cell = load_sweep(tmp_path, "m").cells[0]
+    assert cell["task.name"] == "parity"  # the last stage is the result
+    assert [stage.run for stage in cell.before] == ["a-s1-00000001", "a-s1-easy-00000002"]
+    assert [stage.trained("tokens") for stage in cell.before] == [100, 20]
+    assert cell.before[0].before == []
+
+
 def test_a_run_kept_in_another_experiments_folder_is_found(results):
     run = load_sweep(results, "spamlang", "quick").cells[0].run
     (results / "elsewhere").mkdir()

@@ -16,13 +16,28 @@
 // fixed random order, whatever the seed: their first n windows are a fair sample of the split, and rows past
 // their last window have no labels, so that no target counts twice however many sequences an evaluation asks
 // for.
+//
+// With task.meta_rate k > 0, M = round(kT) of the T positions hold meta-tokens, at random places or one in
+// every 1/k, and a window is R = T - M tokens of the text (Shah et al. 2025, arXiv 2509.16278, with the total
+// length kept constant). Drawn for T = 8, k = 1/4:
+//
+//   tokens   <eos>   =  _P_      Robert  Boulter  _P_  =      <eos>
+//   targets  =       .  Robert   Boulter .        =    <eos>  <eos>     no position is asked for a meta-token
+//
+// Each target of the text is asked for once: by the position before it, which may be a meta-token, or with
+// task.predict_from_meta off by the token of the text before it. So runs with and without meta-tokens, and
+// with either kind of labels, are asked for the same targets of the same windows; task.meta_placement = none
+// leaves the places of meta-tokens empty, at the end, and is what they compare with.
 #include "tasks/text/text.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <optional>
 
 #include "core/error.h"
+#include "tasks/distinct.h"
+#include "tasks/prompts/alphabet.h"
 #include "tasks/text/content.h"
 #include "tasks/text/corpus.h"
 #include "tasks/text/encoded_text.h"
@@ -37,25 +52,40 @@ enum Slice : int32_t { kCopyable, kNew };
 class TextTask : public Task {
  public:
   explicit TextTask(const Settings& settings)
-      : length_(settings.integer("task.length")), name_(settings.text("task.path")) {
+      : length_(settings.integer("task.length")),
+        metas_(std::llround(settings.real("task.meta_rate") * static_cast<double>(length_))),
+        placement_(settings.text("task.meta_placement")),
+        label_metas_(settings.flag("task.meta_loss")),
+        predict_from_meta_(settings.flag("task.predict_from_meta")),
+        kept_(settings.flag("task.symbols") ? Alphabet::kReserved : 0),
+        name_(settings.text("task.path")) {
+    expect(metas_ == 0 || kept_ > 0, "text",
+           "task.meta_rate needs task.symbols: the meta-token's id is kept by it");
+    expect(metas_ < length_, "text", "task.meta_rate of less than 1 - 1/(2 task.length) expected: got {}",
+           settings.real("task.meta_rate"));
+    expect(!label_metas_ || predict_from_meta_, "text",
+           "task.meta_loss needs task.predict_from_meta: a position is asked for one target");
+    const int64_t vocab = settings.integer("task.vocab");
+    expect(vocab == 0 || vocab > kept_, "text",
+           "task.vocab above the {} ids that task.symbols keeps expected: got {}", kept_, vocab);
     if (name_.empty()) name_ = settings.text("task.corpus");
     const std::string& test_corpus = settings.text("task.test_corpus");
     text::expect_content(name_, test_corpus, settings.text("task.content"));
     text_ = text::encoded_text({.corpus = name_,
                                 .test_corpus = test_corpus,
                                 .level = settings.text("task.level"),
-                                .vocab = settings.integer("task.vocab"),
+                                .vocab = vocab == 0 ? 0 : vocab - kept_,
                                 .content = settings.text("task.content")});
     for (const Split split : {Split::train, Split::valid, Split::test}) {
       std::vector<int64_t> starts = text_->split(split).starts;
       if (settings.flag("task.cross_documents")) starts = {starts.front(), starts.back()};
-      windows_.emplace_back(starts, length_, split == Split::train);
+      windows_.emplace_back(starts, length_ - metas_, split == Split::train);
       expect(windows_.back().size() > 0, "text",
              "{}: a document of at least two tokens expected in the {} split", name_, name_of(split));
     }
   }
 
-  int64_t vocab() const override { return text_->tokenizer->vocab(); }
+  int64_t vocab() const override { return text_->tokenizer->vocab() + kept_; }
   int64_t length() const override { return length_; }
 
   Batch batch(Split split, uint64_t seed, int64_t index, int64_t rows) const override {
@@ -63,17 +93,25 @@ class TextTask : public Task {
     b.slice.assign(b.slice.size(), kNew);
     b.bytes.assign(b.slice.size(), 0);
     const text::TokenStream& stream = text_->split(split);
+    if (metas_ > 0) b.meta.assign(b.slice.size(), 0);
     std::vector<int64_t> seen(vocab(), -1);  // the last row in which each id was read
     for (int64_t row = 0; row < rows; ++row) {
-      const auto window = window_of(split, seed, index * rows + row);
+      const int64_t n = index * rows + row, cell = row * length_;
+      const auto window = window_of(split, seed, n);
       if (!window) continue;
-      for (int64_t t = 0; t < window->count; ++t) {
-        const int64_t cell = row * length_ + t, target = window->first + t + 1;
-        b.tokens[cell] = stream.tokens.ids[target - 1];
-        b.targets[cell] = stream.tokens.ids[target];
-        b.bytes[cell] = text_->bytes(stream, target);
-        seen[b.tokens[cell]] = row;
-        b.slice[cell] = seen[b.targets[cell]] == row ? kCopyable : kNew;
+      const std::vector<bool> meta = places_of_metas(split, seed, n);
+      int64_t read = 0;  // tokens of the text so far
+      for (int64_t t = 0; t < length_ && (meta[t] || read < window->count); ++t) {
+        b.tokens[cell + t] = meta[t] ? meta_id() : stream.tokens.ids[window->first + read];
+        if (meta[t]) b.meta[cell + t] = 1;
+        if (!meta[t]) ++read, seen[b.tokens[cell + t]] = row;
+        const bool before_meta = t + 1 < length_ && meta[t + 1];
+        if (before_meta && label_metas_ && split == Split::train) b.targets[cell + t] = meta_id();
+        if (read == 0 || (predict_from_meta_ ? before_meta : meta[t])) continue;
+        const int64_t target = window->first + read;
+        b.targets[cell + t] = stream.tokens.ids[target];
+        b.bytes[cell + t] = text_->bytes(stream, target);
+        b.slice[cell + t] = seen[b.targets[cell + t]] == row ? kCopyable : kNew;
       }
     }
     return b;
@@ -111,6 +149,21 @@ class TextTask : public Task {
   }
 
  private:
+  int32_t meta_id() const { return Alphabet(vocab()).meta(); }
+
+  // Which of the T positions of sequence n hold meta-tokens.
+  std::vector<bool> places_of_metas(Split split, uint64_t seed, int64_t n) const {
+    std::vector<bool> places(length_, false);
+    if (placement_ == "random") {
+      const Random random(split == Split::train ? seed : 0, std::string("text.meta.") + name_of(split),
+                          static_cast<uint64_t>(n));
+      for (const int32_t t : draw_distinct(random, 0, metas_, 0, length_)) places[t] = true;
+    } else if (placement_ == "periodic") {
+      for (int64_t i = 0; i < metas_; ++i) places[(2 * i + 1) * length_ / (2 * metas_)] = true;
+    }
+    return places;
+  }
+
   // Sequence n of a split; nothing past the end of validation and test.
   std::optional<text::Windows::Window> window_of(Split split, uint64_t seed, int64_t n) const {
     const text::Windows& windows = windows_[static_cast<size_t>(split)];
@@ -125,7 +178,10 @@ class TextTask : public Task {
     return windows.at(text::permuted(order, n % size, size), shift);
   }
 
-  int64_t length_;
+  int64_t length_, metas_;  // T, M
+  std::string placement_;
+  bool label_metas_, predict_from_meta_;
+  int64_t kept_;  // ids behind those of the text
   std::string name_;
   std::shared_ptr<const text::EncodedText> text_;
   std::vector<text::Windows> windows_;  // by split
@@ -137,15 +193,23 @@ std::string TextTask::show(const Batch& batch, int64_t row) const {
   constexpr int64_t kWidth = 96;
   std::string all, marks;  // marks: one character for each byte of `all`
   const auto add = [&](int32_t id, bool marked) {
-    all += text_->tokenizer->text(id);
+    all += id == meta_id() && kept_ > 0 ? "_P_" : text_->tokenizer->text(id);
     marks.resize(all.size(), marked ? '^' : ' ');
   };
-  for (int64_t t = 0; t < batch.length; ++t) {
+  const auto first = batch.targets.begin() + row * batch.length;
+  int64_t end = batch.length;  // of what is read
+  while (end > 0 && first[end - 1] < 0) --end;
+  bool copyable = false;  // the next token of the text
+  int32_t last = -1;
+  for (int64_t t = 0; t < end; ++t) {
     const int64_t cell = row * batch.length + t;
-    if (batch.targets[cell] < 0) break;
-    if (t == 0) add(batch.tokens[cell], false);
-    add(batch.targets[cell], batch.slice[cell] == kCopyable);
+    const bool meta = !batch.meta.empty() && batch.meta[cell] != 0;
+    add(batch.tokens[cell], !meta && copyable);
+    if (batch.targets[cell] < 0 || (kept_ > 0 && batch.targets[cell] == meta_id())) continue;
+    copyable = batch.slice[cell] == kCopyable;
+    last = batch.targets[cell];
   }
+  if (last >= 0) add(last, copyable);
   std::string out, line, below;
   int64_t width = 0;
   const auto flush = [&] {
@@ -190,6 +254,31 @@ std::vector<Field> fields() {
        .doc =
            "hashes of your own text, filled in for new runs: a run belongs to the text that it was made with",
        .later = true},
+      {.path = "task.symbols",
+       .fallback = false,
+       .doc = "keep the last 41 of the V ids for the symbols of the meta-token tasks, and for the meta-token",
+       .later = true},
+      {.path = "task.meta_rate",
+       .fallback = 0.0,
+       .doc = "share k of the T positions that hold meta-tokens; the text has the others",
+       .min = 0,
+       .max = 1,
+       .later = true},
+      {.path = "task.meta_placement",
+       .fallback = std::string("random"),
+       .doc = "where meta-tokens stand; none: the same text without them, their room left empty at the end",
+       .choices = {"random", "periodic", "none"},
+       .later = true},
+      {.path = "task.meta_loss",
+       .fallback = false,
+       .doc = "train on meta-tokens as targets, too; they never count in evaluations",
+       .later = true},
+      {.path = "task.predict_from_meta",
+       .fallback = true,
+       .doc =
+           "a token of the text is predicted where the one before it stands, be it a meta-token; false: by "
+           "the last token of the text",
+       .later = true},
   };
 }
 
@@ -208,7 +297,14 @@ std::unique_ptr<Task> make(const Settings& settings) {
 std::vector<std::vector<std::pair<std::string, Value>>> variants() {
   return {{{"task.corpus", std::string("tinyshakespeare")}, {"task.level", std::string("byte")}},
           {{"task.corpus", std::string("novels")}, {"task.vocab", int64_t{1024}}},
-          {{"task.level", std::string("word")}, {"task.vocab", int64_t{8192}}, {"task.length", int64_t{32}}}};
+          {{"task.level", std::string("word")}, {"task.vocab", int64_t{8192}}, {"task.length", int64_t{32}}},
+          {{"task.vocab", int64_t{1024}}, {"task.symbols", true}, {"task.meta_rate", 0.1}},
+          {{"task.corpus", std::string("tinyshakespeare")},
+           {"task.level", std::string("byte")},
+           {"task.symbols", true},
+           {"task.meta_rate", 0.25},
+           {"task.meta_placement", std::string("periodic")},
+           {"task.predict_from_meta", false}}};
 }
 
 }  // namespace

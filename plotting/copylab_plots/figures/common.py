@@ -82,8 +82,10 @@ def opening(sweep: Sweep, cells: Sequence[Cell]) -> str:
     parts = [f"{sweep.title}, preset {sweep.preset}."]
     if done:
         widths = ", ".join(str(w) for w in sorted({c["model.dim"] for c in done}))
-        trained = any(c.trained() for c in done)
-        budget = f"budget: {style.span(c.trained() for c in done)} tokens per run" if trained else "no training"
+        trained, before = [c.trained() for c in done], [sum(stage.trained() for stage in c.before) for c in done]
+        budget = f"budget: {style.span(trained)} tokens per run" if any(trained) else "no training"
+        if any(before):
+            budget += f", after {style.span(before)} in the stages before"
         parts.append(f"Hidden width D = {widths}; {budget}.")
         seeds = {len(g) for g in grouped(cells, lambda c: (c.arm, *map(str, c.coordinates.values()))).values()}
         n = "–".join(str(v) for v in sorted({min(seeds), max(seeds)}))

@@ -265,6 +265,113 @@ stages:
   CHECK(expand(text, "", overrides).first()[0].stages[1].id != a.stages[1].id);
 }
 
+TEST_CASE("Arms and axes hold in every stage that knows them and does not set them itself", "[expand]") {
+  const std::string text = R"(name: demo
+base: {task.name: spamlang, train.steps: 9}
+arms_vary: [task, train.lr]
+arms: {a: {task.length: 8, train.lr: 0.1}, b: {task.length: 16, train.lr: 0.2}}
+grid: {task.pairs: [4, 5], train.batch: [2, 3]}
+stages:
+  - {name: pretrain, set: {train.lr: 0.01}}
+  - {name: finetune, set: {task: {name: recall, vocab: 256}, train.batch: 1}}
+)";
+  const Expansion e = expand(text);
+  REQUIRE(e.first().size() == 2 * 2 * 2);
+  const Cell &first = e.first()[0], &last = e.first()[7];
+  CHECK(first.stages[0].settings.integer("task.length") == 8);  // spamlang knows the length
+  CHECK(last.stages[0].settings.integer("task.length") == 16);
+  CHECK_FALSE(first.stages[1].settings.has("task.length"));
+  CHECK_FALSE(first.stages[0].settings.has("task.pairs"));  // recall knows the pairs
+  CHECK(first.stages[1].settings.integer("task.pairs") == 4);
+  CHECK(last.stages[1].settings.integer("task.pairs") == 5);
+  CHECK(first.stages[0].settings.real("train.lr") == 0.01);
+  CHECK(last.stages[1].settings.real("train.lr") == 0.2);
+  CHECK(last.stages[0].settings.integer("train.batch") == 3);
+  CHECK(last.stages[1].settings.integer("train.batch") == 1);
+  // A coordinate is what the cell was swept over, also where the last stage has a value of its own.
+  const Value pairs = int64_t{5}, batch = int64_t{3};
+  CHECK(last.coordinates ==
+        std::vector<std::pair<std::string, Value>>{{"task.pairs", pairs}, {"train.batch", batch}});
+  // The first stage depends on the arm and on train.batch, and is shared by all pairs.
+  std::set<std::string> ids;
+  for (const Cell& cell : e.first()) ids.insert(cell.stages[0].id);
+  CHECK(ids.size() == 4);
+
+  CHECK(message_of(with(R"(
+grid: {task.pairs: [4], task.nothing: [1]}
+stages: [{name: one}, {name: two, set: {task.name: recall}}]
+)"))
+            .find("task.nothing") != std::string::npos);
+}
+
+TEST_CASE("A preset lays over stages by name, adds some and removes others", "[expand]") {
+  const std::string text = with(R"(
+stages: [{name: one, set: {train.steps: 5, train.lr: 0.1}}, {name: two, set: {train.steps: 6}}]
+presets:
+  smoke: {stages: [{name: three, set: {train.steps: 7}}, {name: one, set: {train.steps: 1}}]}
+  short: {stages: [{name: one, set: null}]}
+  wrong: {stages: [{name: four, set: null}]}
+)");
+  const Expansion smoke = expand(text, "smoke");
+  const std::vector<Stage>& stages = smoke.first()[0].stages;
+  REQUIRE(stages.size() == 3);
+  CHECK(stages[0].name == "one");
+  CHECK(stages[0].settings.integer("train.steps") == 1);
+  CHECK(stages[0].settings.real("train.lr") == 0.1);
+  CHECK(stages[1].settings.integer("train.steps") == 6);
+  CHECK(stages[2].settings.integer("train.steps") == 7);
+  const Expansion shorter = expand(text, "short");
+  REQUIRE(shorter.first()[0].stages.size() == 1);
+  CHECK(shorter.first()[0].stages[0].name == "two");
+  CHECK(shorter.first()[0].stages[0].settings.text("run.parent").empty());
+  CHECK(message_of(text, "wrong").find("stages: four is set to null to remove it, but it is not there") !=
+        std::string::npos);
+}
+
+TEST_CASE("Phases of a curriculum change the task's size, and arms share no run", "[expand]") {
+  const Expansion e = expand(R"(name: demo
+seeds: [3, 4]
+arms_vary: [head]
+arms: {a: {head.kind: vanilla}, b: {head.kind: copy_paste}}
+base: {task.name: recall, task.vocab: 256}
+grid: {head.kind: [vanilla, copy_paste]}
+stages:
+  - {name: pretrain, set: {task: {name: spamlang, vocab: 256}}}
+  - {name: near, set: {task.pairs: 2, train.lr: 0.1}}
+  - {name: far, set: {task.pairs: 8, train.lr: 0.2, train.steps: 7}}
+)");
+  REQUIRE(e.first().size() == 4);
+  for (const Cell& cell : e.first()) {
+    REQUIRE(cell.stages.size() == 3);
+    for (size_t i = 0; i < 3; ++i) {
+      const Settings& s = cell.stages[i].settings;
+      CHECK(s.integer("train.seed") == cell.seed);
+      CHECK(s.text("head.kind") == (cell.arm == "a" ? "vanilla" : "copy_paste"));
+      CHECK(s.text("run.parent") == (i == 0 ? "" : cell.stages[i - 1].id));
+    }
+    CHECK(cell.stages[1].settings.integer("task.pairs") == 2);
+    CHECK(cell.result().settings.integer("task.pairs") == 8);
+    CHECK(cell.result().settings.integer("train.steps") == 7);
+  }
+}
+
+TEST_CASE("Bands match cells by what was swept in an earlier stage", "[expand]") {
+  const Catalogue catalogue = fake_catalogue();
+  const Expansion e = expand(with(R"(
+grid: {task.length: [8, 16], train.lr: [0.5]}
+stages: [{name: one}, {name: two, set: {task: {name: recall}}}]
+expected: [{metric: test/accuracy, where: {task.length: 8, train.lr: 5e-1}, band: [0, 1]}]
+)"));
+  const Band& band = e.experiment().expected.at(0);
+  const Cell& cell = e.first()[0];
+  const auto matching = [&](const std::map<std::string, std::string>& swept) {
+    return matches(catalogue, band, cell.arm, {false, true, true}, &cell.result().settings, swept);
+  };
+  CHECK(matching({{"task.length", "8"}, {"train.lr", "0.5"}}));
+  CHECK_FALSE(matching({{"task.length", "16"}, {"train.lr", "0.5"}}));
+  CHECK_THROWS_AS(matching({}), ConfigError);  // the last stage has no length
+}
+
 TEST_CASE("Bands match cells by arm, role and settings", "[expand]") {
   const Catalogue catalogue = fake_catalogue();
   const Expansion e = expand(kExperiment, "plain");

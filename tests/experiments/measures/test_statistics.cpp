@@ -44,6 +44,35 @@ TEST_CASE("spearman is the correlation of ranks", "[statistics]") {
   CHECK(std::isnan(spearman({1, 2, 3}, {4, 4, 4})));
 }
 
+TEST_CASE("McNemar's exact test is a two-sided sign test of the pairs that differ", "[statistics]") {
+  CHECK(mcnemar(1, 9) == Approx(2 * 11 / 1024.0).epsilon(1e-12));
+  CHECK(mcnemar(9, 1) == mcnemar(1, 9));
+  CHECK(mcnemar(0, 6) == Approx(2 / 64.0).epsilon(1e-12));
+  CHECK(mcnemar(5, 5) == 1.0);
+  CHECK(mcnemar(3, 4) == Approx(1.0));
+  CHECK(mcnemar(0, 0) == 1.0);
+  // The same sum by recurrence.
+  double tail = 0, term = std::pow(0.5, 180);
+  for (int64_t k = 0; k <= 59; ++k) {
+    tail += term;
+    term *= static_cast<double>(180 - k) / static_cast<double>(k + 1);
+  }
+  CHECK(mcnemar(59, 121) == Approx(2 * tail).epsilon(1e-10));
+  CHECK(mcnemar(5000, 5000) == 1.0);
+  CHECK(mcnemar(0, 5000) == 0.0);
+}
+
+TEST_CASE("Wilson's interval of a share", "[statistics]") {
+  const auto [low, high] = wilson_interval(8, 10);
+  CHECK(low == Approx(0.4901625).epsilon(1e-6));
+  CHECK(high == Approx(0.9433178).epsilon(1e-6));
+  CHECK(wilson_interval(0, 10).first == 0.0);
+  CHECK(wilson_interval(0, 10).second == Approx(0.2775328).epsilon(1e-6));
+  CHECK(wilson_interval(10, 10).second == 1.0);
+  CHECK(wilson_interval(10, 10).first == Approx(1 - 0.2775328).epsilon(1e-6));
+  CHECK(std::isnan(wilson_interval(0, 0).first));
+}
+
 TEST_CASE("half octaves cover a range once", "[statistics]") {
   CHECK(half_octaves(1) == std::vector<int64_t>{1});
   CHECK(half_octaves(10) == std::vector<int64_t>{1, 2, 3, 4, 6, 8, 10});
