@@ -279,6 +279,19 @@ def update_depth(results: Path, seeds=(1, 2, 3), layers=(2, 4, 8)) -> None:
     builder.write(title="Update depth", command="copylab run update-depth --preset quick")
 
 
+def greedy_loops(results: Path, seeds=(1, 2, 3)) -> None:
+    """A quarter of the plain arm's continuations loop, half of the other's, and none at a floor."""
+    builder = Builder(results, "greedy-loops", "quick")
+    for (arm, rate), seed in itertools.product({"vanilla": 0.25, "copy_paste": 0.5}.items(), seeds):
+        evaluated = {
+            "generation/repeated": ([[0.8, 0.6, 0.4, rate]] * 2, {"lm_floor": [0, 0.3], "ngram": [1, 2, 3, 4]}),
+            "generation/repeated_text": ([0.3, 0.1, 0.02, 0.01], {"ngram": [1, 2, 3, 4]}),
+            "generation/loops": ([rate, 0.0], {"lm_floor": [0, 0.3]}), "generation/loop_rate": rate,
+        }  # fmt: skip
+        builder.add(arm, {}, seed, TEXT, evaluated)
+    builder.write(title="Greedy loops", command="copylab run greedy-loops --preset quick")
+
+
 def induction(results: Path, seeds=(1, 2, 3), experiment="induction", absent=()) -> None:
     """Both arms of induction: six layers of four heads, and a copy head in one arm. absent: (arm, seed)."""
     noise, builder = random.Random(4), Builder(results, experiment, "quick")

@@ -14,7 +14,7 @@ import synthetic
 from copylab_plots import load_sweep, style
 from copylab_plots.compare import pairs, savings
 from copylab_plots.__main__ import main
-from copylab_plots.figures import bounded_rank, byte_level, gradient_rank, induction, sizes, spamlang, token_efficiency, update_depth, windows
+from copylab_plots.figures import bounded_rank, byte_level, gradient_rank, greedy_loops, induction, sizes, spamlang, token_efficiency, update_depth, windows
 from copylab_plots.stats import mean_interval
 
 FORMATS = ("pdf", "png", "svg")
@@ -311,6 +311,14 @@ def test_update_depth_has_a_ratio_for_each_depth(tmp_path):
     curves = panel(figure, "Steps of equal norm").get_lines()
     assert [len(c.get_xdata()) for c in curves] == [4] * 6  # direct and hidden, three depths
     assert "Ratio by layers: 2: 10." in caption
+
+
+def test_greedy_loops_counts_repetition_and_loops(tmp_path):
+    synthetic.greedy_loops(tmp_path)
+    figure, caption, _ = greedy_loops.draw(load_sweep(tmp_path, "greedy-loops"))
+    loops = [list(curve.get_ydata()) for curve in panel(figure, "Loops").get_lines() if len(curve.get_xdata()) == 2]
+    assert [0.25, 0.0] in loops and [0.5, 0.0] in loops
+    assert "Copy-Paste LM: 50 % loops. Vanilla LM: 25 % loops." in caption
 
 
 def test_induction_draws_means_medians_and_sorted_heads(tmp_path):

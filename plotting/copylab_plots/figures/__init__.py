@@ -15,6 +15,7 @@ from . import (
     copy_behaviour,
     gradient_channels,
     gradient_rank,
+    greedy_loops,
     heads,
     induction,
     sizes,
@@ -47,6 +48,7 @@ REGISTRY = {
     "stop-gradient": Entry("stop-gradient", stop_gradient.draw),
     "stop-gradient-spamlang": Entry("stop-gradient-spamlang", stop_gradient.draw_spamlang),
     "update-depth": Entry("update-depth", update_depth.draw),
+    "greedy-loops": Entry("greedy-loops", greedy_loops.draw),
     "induction": Entry("induction", induction.draw),
     "induction-text": Entry("induction-text", induction.draw),
 }
