@@ -37,24 +37,28 @@ struct AttentionGrads {
 };
 
 // Pointer attention of the copy heads (papers: CPLM; PSM): one head over past positions and a sink.
-// Key j stands for token p = j + shift; row t may point at p < t, or p <= t with copy_self.
+// Key j stands for token p = j + shift; row t may point at p < t, or p <= t with copy_self. Keys may reach
+// further back than the rows: the first `memory` = M of them come before, so that row t stands at key M + t,
+// and wherever "t" is compared with a key, that is meant. A key whose own token is negative is empty: no row
+// may use it.
 template <class T>
 struct PointerArgs {
   int64_t batch, length, dim;
+  int64_t memory;  // M
   int64_t window;  // only keys t-window+1..t; 0 = all
   int shift;       // 0: token at the key, 1: the token after the key
   bool copy_self;
   T scale;
   const T* q;              // (B, T, d)
-  const T* k;              // (B, T, d)
+  const T* k;              // (B, M + T, d)
   const T* sink;           // (B, T) the sink's score, already scaled; null = no sink
-  const int32_t* tokens;   // (B, T)
+  const int32_t* tokens;   // (B, M + T); negative = an empty key
   const int32_t* targets;  // (B, T); negative = no target: log_copy is -inf there
-  const int32_t* segment;  // (B, T) or null: only keys of the row's own segment (document)
+  const int32_t* segment;  // (B, M + T) or null: only keys of the row's own segment (document)
   T* log_copy;             // (B, T) log of the weight on positions whose token is the target; -inf if none
   T* log_sink;  // (B, T) log of the sink's weight; 0 for a row without any source; -inf without sink
   T* lse;       // (B, T) log-sum-exp of the row's scores, sink included
-  T* weights;   // (B, T, T) weight of row t on token p = j + shift, 0 where not admissible, or null
+  T* weights;   // (B, T, M + T) weight of row t on token p = j + shift, 0 where not admissible, or null
 };
 template <class T>
 struct PointerGrads {
@@ -107,11 +111,24 @@ struct CopyMixtureGrads {
   T *dlm, *dgate_logit, *dlog_copy, *dlog_sink;  // (n) each, or null
 };
 
+// Zoneout (Krueger et al. 2017) of an LSTM's states: each unit keeps its old value with probability `h` or
+// `c`. In `training` that is drawn anew for each step: unit j of state s (0 = h, 1 = c) at row n = b·T + t is
+// decided by word j%4 of Philox block (2·n + s)·⌈H/4⌉ + j/4 under (key, step). Otherwise every unit moves by
+// the expected share.
+struct Zoneout {
+  double h, c;
+  bool training;
+  uint64_t key, step;
+};
+
 // One LSTM layer over a sequence; gate order i, f, g, o as in PyTorch. The input product x·W_ihᵀ + b_ih is
-// done before, by linear.
+// done before, by linear. With zoneout, h_t = z·h_{t-1} + (1 - z)·o·tanh(c~), c_t likewise from c~ =
+// f·c_{t-1}
+// + i·g.
 template <class T>
 struct LstmArgs {
   int64_t batch, length, hidden;
+  Zoneout zoneout;
   const T* x_gates;  // (B, T, 4H)
   const T* w_hh;     // (4H, H)
   const T* bias;     // (4H) b_hh, or null
@@ -205,6 +222,10 @@ struct KernelTable {
   // Inverted dropout: kept with probability 1-rate and scaled by 1/(1-rate). Element i is decided by word i%4
   // of Philox block i/4 under (key, step). With `add`, y += (the backward pass regenerates the same mask).
   void (*dropout)(const T* x, T* y, int64_t n, T rate, uint64_t key, uint64_t step, bool add);
+  // The same of x (B, T, D) with one mask for all positions of a sequence: (b, ·, d) is element b·D + d of
+  // it.
+  void (*locked_dropout)(const T* x, T* y, int64_t batch, int64_t length, int64_t dim, T rate, uint64_t key,
+                         uint64_t step, bool add);
 
   // out (1) = sum_i x_i·w_i (w null = 1) accumulated in double over fixed chunks joined in order.
   void (*weighted_sum)(const T* x, const T* w, T* out, int64_t n);

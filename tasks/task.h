@@ -25,6 +25,10 @@ struct Batch {
   std::vector<int32_t> slice;    // (B, T) index into Task::slices(), or empty
   std::vector<int32_t> bytes;    // (B, T) bytes of text that each target stands for, or empty
   std::vector<uint8_t> meta;     // (B, T) nonzero where the token is a meta-token, or empty: none is
+  // Streams only: row b continues row b of the batch before, unless `fresh`; the next batch begins `advance`
+  // positions after this one.
+  bool fresh = false;
+  int64_t advance = 0;  // 0: T
 };
 
 // Of that shape without labels: tokens 0, targets -1, slice 0; no segments, no bytes and no meta-tokens.
@@ -43,6 +47,10 @@ class Task {
   // are cut from a text that someone wrote. Nobody knows its best predictor then: solve() answers nothing and
   // ceiling() is NaN. Validation and test are the same for every seed; rows past their end have no labels.
   virtual bool generated() const { return true; }
+
+  // 0: sequences are independent of each other. Else each split is that many contiguous streams, and a batch
+  // must be asked for with as many rows: batch i of a split is the i-th stretch of every stream.
+  virtual int64_t lanes() const { return 0; }
 
   // What an exact solver predicts, reading only tokens[0..t] of each row: (B, T), -1 where it cannot know.
   virtual std::vector<int32_t> solve(const Batch& batch) const = 0;

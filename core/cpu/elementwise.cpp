@@ -245,6 +245,23 @@ void dropout(const T* x, T* y, int64_t n, T rate, uint64_t key, uint64_t step, b
   });
 }
 
+template <class T>
+void locked_dropout(const T* x, T* y, int64_t batch, int64_t length, int64_t dim, T rate, uint64_t key,
+                    uint64_t step, bool add) {
+  const std::vector<T> ones(batch * dim, T(1));
+  std::vector<T> mask(batch * dim);
+  dropout(ones.data(), mask.data(), batch * dim, rate, key, step, false);
+  parallel_for(batch * length, batch * length * dim, [&](int64_t row) {
+    const T *m = mask.data() + row / length * dim, *from = x + row * dim;
+    T* to = y + row * dim;
+    if (add) {
+      for (int64_t d = 0; d < dim; ++d) to[d] += m[d] * from[d];
+    } else {
+      for (int64_t d = 0; d < dim; ++d) to[d] = m[d] * from[d];
+    }
+  });
+}
+
 }  // namespace
 
 template <class T>
@@ -260,6 +277,7 @@ void fill_elementwise(KernelTable<T>& k) {
   k.scale_by_backward = scale_by_backward<T>;
   k.weighted_sum_backward = weighted_sum_backward<T>;
   k.dropout = dropout<T>;
+  k.locked_dropout = locked_dropout<T>;
 }
 template void fill_elementwise(KernelTable<float>&);
 template void fill_elementwise(KernelTable<double>&);

@@ -22,14 +22,20 @@ struct KeyGradients;
 template <class T>
 const T kUnderflow = std::log(std::numeric_limits<T>::min()) + 10;
 
-// The keys that row t may use, without regard to documents: first_key .. end_key-1.
+// Keys of a sequence: those of its memory and of its rows.
+template <class T>
+int64_t all_keys(const PointerArgs<T>& a) {
+  return a.memory + a.length;
+}
+
+// The keys that row t may use, without regard to documents and empty ones: first_key .. end_key-1.
 template <class T>
 int64_t first_key(const PointerArgs<T>& a, int64_t t) {
-  return a.window > 0 ? std::max<int64_t>(0, t - a.window + 1) : 0;
+  return a.window > 0 ? std::max<int64_t>(0, a.memory + t - a.window + 1) : 0;
 }
 template <class T>
 int64_t end_key(const PointerArgs<T>& a, int64_t t) {
-  return std::max<int64_t>(0, t - a.shift + (a.copy_self ? 1 : 0));
+  return std::max<int64_t>(0, a.memory + t - a.shift + (a.copy_self ? 1 : 0));
 }
 
 // A sequence is cut into chunks of rows, only so far that small batches have work for several threads:
@@ -67,9 +73,12 @@ Columns visible_columns(const PointerArgs<T>& a, const Chunk<T>& chunk, int64_t 
   return {begin, std::max(begin, end)};
 }
 
+// Key `key` is not empty and belongs to the document of row t.
 template <class T>
-bool same_segment(const PointerArgs<T>& a, int64_t b, int64_t t, int64_t key) {
-  return !a.segment || a.segment[b * a.length + t] == a.segment[b * a.length + key];
+bool usable(const PointerArgs<T>& a, int64_t b, int64_t t, int64_t key) {
+  const int64_t first = b * all_keys(a);
+  return a.tokens[first + key] >= 0 &&
+         (!a.segment || a.segment[first + a.memory + t] == a.segment[first + key]);
 }
 
 // The part of scores s[0..n), s[0] being key `key`, that row t may use; the rest is set to -inf.
@@ -83,9 +92,13 @@ Span mask_row(const PointerArgs<T>& a, int64_t b, int64_t t, int64_t key, int64_
   std::fill(s, s + begin, kMinusInf<T>);
   std::fill(s + end, s + n, kMinusInf<T>);
   if (a.segment) {
-    const int32_t* segment = a.segment + b * a.length + key;
-    const int32_t own = a.segment[b * a.length + t];
+    const int32_t* segment = a.segment + b * all_keys(a) + key;
+    const int32_t own = a.segment[b * all_keys(a) + a.memory + t];
     for (int64_t j = begin; j < end; ++j) s[j] = segment[j] == own ? s[j] : kMinusInf<T>;
+  }
+  if (a.memory > 0) {  // without one, no key is empty
+    const int32_t* tokens = a.tokens + b * all_keys(a) + key;
+    for (int64_t j = begin; j < end; ++j) s[j] = tokens[j] >= 0 ? s[j] : kMinusInf<T>;
   }
   return {begin, end};
 }
@@ -96,11 +109,11 @@ template <class T>
 T log_sum_matching(const PointerArgs<T>& a, const Chunk<T>& chunk, int64_t t, const T* query, const T* keys_t,
                    T offset) {
   const int64_t kp = padded<T>(chunk.keys());
-  const int32_t* tokens = a.tokens + chunk.b * a.length + a.shift;
+  const int32_t* tokens = a.tokens + chunk.b * all_keys(a) + a.shift;
   const int32_t target = a.targets[chunk.b * a.length + t];
   T largest = kMinusInf<T>, sum = 0;
   for (int64_t j = first_key(a, t); j < end_key(a, t); ++j) {
-    if (tokens[j] != target || !same_segment(a, chunk.b, t, j)) continue;
+    if (tokens[j] != target || !usable(a, chunk.b, t, j)) continue;
     T score = 0;
     for (int64_t p = 0; p < a.dim; ++p) score += query[p] * keys_t[p * kp + j - chunk.key_begin];
     if (score > largest) {
@@ -127,7 +140,8 @@ void forward_chunk(const PointerArgs<T>& a, const Chunk<T>& chunk) {
   T* keys_t = workspace.take(d * kp);       // (d, kp)
   T* scores = workspace.take(kRows * kp);   // (kRows, kp)
   T* queries = workspace.take(kRows * dp);  // (kRows, dp)
-  pack_transposed(a.k + (chunk.b * len + chunk.key_begin) * d, d, chunk.keys(), d, keys_t);
+  const int64_t first_of_all = chunk.b * all_keys(a);
+  pack_transposed(a.k + (first_of_all + chunk.key_begin) * d, d, chunk.keys(), d, keys_t);
 
   for (int64_t t0 = chunk.row_begin; t0 < chunk.row_end; t0 += kRows) {
     const int64_t rows = std::min(kRows, chunk.row_end - t0);
@@ -140,15 +154,15 @@ void forward_chunk(const PointerArgs<T>& a, const Chunk<T>& chunk) {
       const int64_t row = chunk.b * len + t0 + r;
       T* s = scores + r * kp;
       const Span span = mask_row(a, chunk.b, t0 + r, key, n, s);
-      T* weights = a.weights ? a.weights + row * len : nullptr;
-      if (weights) std::fill(weights, weights + len, T(0));
+      T* weights = a.weights ? a.weights + row * all_keys(a) : nullptr;
+      if (weights) std::fill(weights, weights + all_keys(a), T(0));
       const T largest = row_max(s, n);
       sums.any[r] = largest > kMinusInf<T>;
       if (!sums.any[r]) continue;
       sums.sink[r] = a.sink ? a.sink[row] : kMinusInf<T>;
       sums.offset[r] = std::max(largest, sums.sink[r]);
       sums.all[r] = row_exp(s, n, sums.offset[r]);
-      const int32_t* tokens = a.tokens + chunk.b * len + key + a.shift;
+      const int32_t* tokens = a.tokens + first_of_all + key + a.shift;
       const int32_t target = a.targets[row];
       T matching = 0;
 #pragma omp simd reduction(+ : matching)
@@ -185,7 +199,7 @@ void forward_chunk(const PointerArgs<T>& a, const Chunk<T>& chunk) {
 
 template <class T>
 int64_t visible_pairs(const PointerArgs<T>& a) {
-  const int64_t span = a.window > 0 ? std::min(a.window, a.length) : (a.length + 1) / 2;
+  const int64_t span = a.window > 0 ? std::min(a.window, all_keys(a)) : a.memory + (a.length + 1) / 2;
   return a.batch * a.length * span;
 }
 
@@ -210,7 +224,7 @@ void backward_chunk(const PointerArgs<T>& a, const PointerGrads<T>& g, const Chu
   T* scores = workspace.take(kRows * kColumns);  // (kRows, kColumns), then their gradients
   T* queries = workspace.take(kRows * dp);       // (kRows, dp)
   T* dqueries = workspace.take(kRows * dp);      // (kRows, dp)
-  const T* k = a.k + (chunk.b * len + chunk.key_begin) * d;
+  const T* k = a.k + (chunk.b * all_keys(a) + chunk.key_begin) * d;
   pack_transposed(k, d, chunk.keys(), d, keys_t);
   pack(k, d, chunk.keys(), d, T(1), kp, keys);
   std::fill(dkeys, dkeys + kp * dp, T(0));
@@ -254,7 +268,7 @@ void backward_chunk(const PointerArgs<T>& a, const PointerGrads<T>& g, const Chu
           continue;
         }
         const Span span = mask_row(a, chunk.b, t0 + r, key, n, s);
-        const int32_t* tokens = a.tokens + chunk.b * len + key + a.shift;
+        const int32_t* tokens = a.tokens + chunk.b * all_keys(a) + key + a.shift;
         const int32_t target = a.targets[row];
         const T log_copy = a.log_copy[row], all = -(dcopy[r] + dsink[r]);
         if (dcopy[r] != 0 && !(log_copy > kUnderflow<T>)) {
@@ -282,7 +296,7 @@ void backward_chunk(const PointerArgs<T>& a, const PointerGrads<T>& g, const Chu
 template <class T>
 void pointer_backward(const PointerArgs<T>& a, const PointerGrads<T>& g) {
   const int64_t chunks = (a.length + chunk_rows(a) - 1) / chunk_rows(a);
-  const int64_t dp = padded<T>(a.dim), part = padded<T>(a.length) * dp, work = visible_pairs(a) * a.dim;
+  const int64_t dp = padded<T>(a.dim), part = padded<T>(all_keys(a)) * dp, work = visible_pairs(a) * a.dim;
   T* dkeys = scratch<KeyGradients, T>(a.batch * chunks * part);
   parallel_for(a.batch * chunks, 3 * work, [&](int64_t task) {
     backward_chunk(a, g, Chunk<T>(a, task / chunks, task % chunks), dkeys + task * part);
@@ -292,7 +306,7 @@ void pointer_backward(const PointerArgs<T>& a, const PointerGrads<T>& g) {
     for (int64_t index = 0; index < chunks; ++index) {
       const Chunk<T> chunk(a, b, index);
       add_packed(dkeys + (b * chunks + index) * part, chunk.keys(), a.dim, T(1),
-                 g.dk + (b * a.length + chunk.key_begin) * a.dim, a.dim);
+                 g.dk + (b * all_keys(a) + chunk.key_begin) * a.dim, a.dim);
     }
   });
 }

@@ -11,9 +11,13 @@
 
 namespace copylab::nn {
 
-// What a head reads: the batch, and what Model::forward adds to it.
+// What a head reads: the batch, and what Model::forward adds to it. A pointer looks at keys: the T positions
+// of the batch and, before them, the M of a stream's memory (Head::memory), row t standing at key M + t.
 struct HeadInput : ModelInput {
-  Tensor h;                          // (B·T, D) final normed hidden states
+  Tensor h;                          // (B·T, D) final hidden states
+  Tensor keys;                       // (B·(M+T), D) those of all keys; h itself where M is 0
+  Tensor key_tokens;                 // (B, M+T) int32 what was read there; -1: before the stream's start
+  int64_t memory = 0;                // M
   std::vector<int32_t> rows;         // labelled positions, ascending, in 0..B·T-1
   std::vector<int32_t> row_targets;  // their targets
 };
@@ -52,13 +56,20 @@ class Head {
   virtual double flops_per_token(int64_t length) const = 0;
   // Numbers kept per past token for generation (the copy key), 0 for a head without memory.
   virtual int64_t cache_per_token() const { return 0; }
-  // Numbers that a forward pass keeps of each position for the backward pass, besides the labelled rows.
-  virtual double activations_per_token() const { return 0; }
+  // Numbers that a forward pass keeps of each position for the backward pass, besides the labelled rows,
+  // where a pointer looks at `keys` keys a position: more than 1 with a stream's memory.
+  virtual double activations_per_token(double keys) const {
+    (void)keys;
+    return 0;
+  }
   // Numbers that it keeps of each position of a sequence of `length` only where want_argmax is set.
   virtual double decision_per_token(int64_t length) const {
     (void)length;
     return 0;
   }
+  // Positions before a batch that the head points back at where a stream carries their states on: window - 1.
+  // 0 for a head without a window, which sees what is in the batch.
+  virtual int64_t memory() const { return 0; }
 };
 
 // What a head may know of the model around it.
@@ -66,7 +77,8 @@ struct HeadContext {
   Parameters& parameters;
   int64_t vocab;
   int64_t dim;
-  double init_std;
+  Init init;        // how matrices start
+  double init_std;  // and their standard deviation
   bool tied;
   const Tensor* embedding;  // (vocab + extra_rows, D) when tied: the head shares it
 };

@@ -26,24 +26,31 @@ class Model {
   void allocate() { parameters_.allocate(); }
   void initialise(uint64_t seed) { parameters_.initialise(seed); }
 
-  // Final normed hidden states (B·T, D) of the batch's tokens (B, T).
+  // Final hidden states (B·T, D) of the batch's tokens (B, T).
   Tensor hidden(Tape& tape, const ModelInput& in) const;
-  // hidden() and the head at the labelled positions.
+  // hidden() and the head at the labelled positions. With a carry the batch continues a stream; gradients do
+  // not reach what was carried.
   HeadOutput forward(Tape& tape, const ModelInput& in) const;
 
   const Head& head() const { return *head_; }
+  // With a carry, reading position by position says what one pass over all of them says: a recurrent
+  // backbone, and no pointer, or one whose window a carry holds.
+  bool carries_context() const;
   int64_t vocab() const { return vocab_; }
-  int64_t dim() const { return dim_; }
+  int64_t dim() const;
   // Multiply-adds times two of one token, forward, at this sequence length; training costs about three times
-  // that.
-  double flops_per_token(int64_t length) const;
-  // Bytes of float32 cache of one sequence of `length` tokens when generating: keys and values of all layers,
-  // no more than the window of a sliding one, plus the head's (papers: CPLM §2.2).
+  // that. In a stream the pointer looks further back than a sequence is long.
+  double flops_per_token(int64_t length, bool stream = false) const;
+  // Bytes of float32 cache of one sequence of `length` tokens when generating: keys and values of all layers
+  // or recurrent states, plus the head's keys, no more than their windows (papers: CPLM §2.2).
   int64_t cache_bytes(int64_t length) const;
 
  private:
+  // Fills in what the head points back at, from final hidden states h (B·T, D), with output dropout.
+  void point_back(Tape& tape, const Tensor& h, HeadInput& in) const;
+
   Parameters parameters_;
-  int64_t vocab_, dim_;
+  int64_t vocab_;
   std::unique_ptr<Backbone> backbone_;
   std::unique_ptr<Head> head_;
 };

@@ -1,6 +1,7 @@
 // ModelInput: one batch as a model reads it, backbone and head alike.
 #pragma once
 
+#include "core/nn/carry.h"
 #include "core/tensor.h"
 
 namespace copylab::nn {
@@ -24,6 +25,10 @@ struct ModelInput {
   // Decoding: least share of the LM head in the natural argmax of a head with a pointer, whose shares shrink
   // to make room. Losses do not know of it.
   double lm_floor = 0;
+  // Streams: what the lanes remember, replaced by what they remember `advance` positions later. Null: start
+  // from zero and forget.
+  Carry* carry = nullptr;
+  int64_t advance = 0;  // positions by which the next batch starts later than this one; 0 = T
 };
 
 }  // namespace copylab::nn

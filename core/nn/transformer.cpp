@@ -25,15 +25,7 @@ int64_t default_ffn(int64_t dim) {
   return (8 * dim / 3 + 31) / 32 * 32;
 }
 
-}  // namespace
-
-const std::vector<TransformerPreset>& transformer_presets() {
-  static const std::vector<TransformerPreset> presets = {
-      {"nano", 64, 4, 4, 4}, {"micro", 128, 6, 4, 4}, {"mini", 256, 8, 8, 8}, {"shape-135M", 576, 30, 9, 3}};
-  return presets;
-}
-
-std::vector<Field> transformer_fields() {
+std::vector<Field> fields() {
   std::vector<std::string> names;
   for (const TransformerPreset& preset : transformer_presets()) names.push_back(preset.name);
   const TransformerPreset& nano = transformer_presets().front();
@@ -60,8 +52,39 @@ std::vector<Field> transformer_fields() {
       {"model.rope_theta", 10000.0, "base of the rotary frequencies", 1.0, 1e9},
       {"model.norm_eps", 1e-5, "epsilon of RMSNorm", 0.0, 1.0},
       {"model.init_std", 0.0, "standard deviation of initial weights; 0 = 1/sqrt(D)", 0.0, 10.0},
-      {"model.dropout", 0.0, "dropout rate on attention and feed-forward outputs", 0.0, 0.99},
+      {"model.dropout", 0.0,
+       "dropout rate: transformer, of attention and feed-forward outputs; lstm, of embeddings, layer inputs "
+       "and "
+       "output, with one mask for all positions of a sequence",
+       0.0, 0.99},
   };
+}
+
+// A block: two norms, q before and after rotation, attention, o, down and two residual sums (9 D); k before
+// and after rotation, and v (3 KV); gate, up and their product (3 F). Embedding, final norm, and the labelled
+// rows that the head reads.
+double activations_per_position(const Settings& settings) {
+  const TransformerShape s = transformer_options(settings).shape;
+  const double dim = static_cast<double>(s.dim), ffn = static_cast<double>(s.ffn);
+  const double kv = dim / static_cast<double>(s.heads) * static_cast<double>(s.kv_heads);
+  return static_cast<double>(s.layers) * (9 * dim + 3 * kv + 3 * ffn) + 3 * dim;
+}
+
+}  // namespace
+
+BackboneEntry transformer_backbone() {
+  return {"transformer", "SmolLM2-style decoder: attention, full or in windows, and SwiGLU", fields,
+          [](Parameters& parameters, const Settings& settings, int64_t rows,
+             int64_t max_length) -> std::unique_ptr<Backbone> {
+            return std::make_unique<Transformer>(parameters, transformer_options(settings), rows, max_length);
+          },
+          activations_per_position};
+}
+
+const std::vector<TransformerPreset>& transformer_presets() {
+  static const std::vector<TransformerPreset> presets = {
+      {"nano", 64, 4, 4, 4}, {"micro", 128, 6, 4, 4}, {"mini", 256, 8, 8, 8}, {"shape-135M", 576, 30, 9, 3}};
+  return presets;
 }
 
 TransformerOptions transformer_options(const Settings& settings) {
@@ -168,9 +191,7 @@ Tensor Transformer::hidden(Tape& tape, const ModelInput& in) const {
     x = ops::add(tape, x, ops::dropout(tape, fed, options_.dropout));
     tape.probe(fmt::format("blocks.{}.resid", i), x);
   }
-  const Tensor h = ops::rms_norm(tape, x, *norm_, options_.norm_eps);
-  tape.probe("hidden", h);
-  return h;
+  return ops::rms_norm(tape, x, *norm_, options_.norm_eps);
 }
 
 double Transformer::flops_per_token(int64_t length) const {

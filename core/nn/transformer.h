@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "core/nn/backbone.h"
-#include "core/nn/parameters.h"
 #include "core/ops/rope.h"
 #include "core/settings.h"
 
@@ -35,7 +34,7 @@ struct TransformerPreset {
 };
 const std::vector<TransformerPreset>& transformer_presets();
 
-std::vector<Field> transformer_fields();
+BackboneEntry transformer_backbone();
 // Reads "model.…"; throws Error where heads do not divide the width or groups do not divide the heads.
 TransformerOptions transformer_options(const Settings& settings);
 
@@ -47,6 +46,9 @@ class Transformer : public Backbone {
 
   Tensor hidden(Tape& tape, const ModelInput& in) const override;
   const Tensor& embedding() const override { return *embed_; }
+  int64_t dim() const override { return options_.shape.dim; }
+  Init init() const override { return Init::normal(options_.init_std); }
+  double init_std() const override { return options_.init_std; }
   double flops_per_token(int64_t length) const override;
   int64_t cache_numbers(int64_t length) const override;
 

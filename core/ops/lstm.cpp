@@ -14,7 +14,7 @@ void expect_optional(const Tensor& t, const char* name, const Shape& shape) {
 }  // namespace
 
 LstmResult lstm(Tape& tape, const Tensor& x, const Tensor& w_ih, const Tensor& w_hh, const Tensor& b_ih,
-                const Tensor& b_hh, const Tensor& h0, const Tensor& c0) {
+                const Tensor& b_hh, const Tensor& h0, const Tensor& c0, ZoneoutRates zoneout) {
   expect(x.shape().rank() == 3 && x.dim(1) > 0, "lstm", "x (B, T, I) with T > 0 expected: got {}",
          x.shape().str());
   expect(w_hh.shape().rank() == 2 && w_hh.dim(0) == 4 * w_hh.dim(1), "lstm", "w_hh (4H, H) expected: got {}",
@@ -25,6 +25,15 @@ LstmResult lstm(Tape& tape, const Tensor& x, const Tensor& w_ih, const Tensor& w
   expect_optional(b_hh, "b_hh", {4 * hidden});
   expect_optional(h0, "h0", {batch, hidden});
   expect_optional(c0, "c0", {batch, hidden});
+
+  expect(zoneout.h >= 0 && zoneout.h < 1 && zoneout.c >= 0 && zoneout.c < 1, "lstm",
+         "rates of zoneout in [0, 1) expected: got {}, {}", zoneout.h, zoneout.c);
+  Zoneout zone{zoneout.h, zoneout.c, tape.options().training, 0, 0};
+  if (zone.training && (zone.h > 0 || zone.c > 0)) {
+    const Random random = tape.random("zoneout");
+    zone.key = random.key();
+    zone.step = random.step();
+  }
 
   const DType dtype = x.dtype();
   const Tensor x_gates = linear(tape, x, w_ih, b_ih);
@@ -39,7 +48,7 @@ LstmResult lstm(Tape& tape, const Tensor& x, const Tensor& w_ih, const Tensor& w
   result.h = tape.result(dtype, {batch, length, hidden}, {x_gates, w_hh, b_hh, h0, c0});
   result.h_last = tape.result(dtype, {batch, hidden}, {x_gates, w_hh, b_hh, h0, c0});
   result.c_last = tape.result(dtype, {batch, hidden}, {x_gates, w_hh, b_hh, h0, c0});
-  const Tensor c = tape.scratch(dtype, {batch, length, hidden});
+  const Tensor c = result.c = tape.scratch(dtype, {batch, length, hidden});
   const Tensor gates = tape.scratch(dtype, {batch, length, 4 * hidden});
   dispatch_float(dtype, "lstm", [&](auto tag) {
     using T = decltype(tag);
@@ -47,6 +56,7 @@ LstmResult lstm(Tape& tape, const Tensor& x, const Tensor& w_ih, const Tensor& w
     const LstmArgs<T> args{.batch = batch,
                            .length = length,
                            .hidden = hidden,
+                           .zoneout = zone,
                            .x_gates = x_gates.data<T>(),
                            .w_hh = w_hh.data<T>(),
                            .bias = b_hh ? b_hh.data<T>() : nullptr,

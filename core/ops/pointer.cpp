@@ -8,17 +8,18 @@ namespace copylab::ops {
 PointerResult pointer(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& sink, const Tensor& tokens,
                       const Tensor& targets, const PointerOptions& options) {
   const Shape qs = q.shape();
-  expect(qs.rank() == 3 && k.shape() == qs, "pointer", "q and k (B, T, d) of one shape expected: got {}, {}",
-         qs.str(), k.shape().str());
+  const Shape ks = k.shape();
+  expect(qs.rank() == 3 && ks.rank() == 3 && ks[0] == qs[0] && ks[1] >= qs[1] && ks[2] == qs[2], "pointer",
+         "q (B, T, d) and k (B, T or more, d) expected: got {}, {}", qs.str(), ks.str());
   const int64_t batch = qs[0], length = qs[1], dim = qs[2];
-  const Shape rows{batch, length};
+  const Shape rows{batch, length}, keys{batch, ks[1]};
   expect(!sink || sink.shape() == rows, "pointer", "sink {} expected: got {}", rows.str(),
          sink ? sink.shape().str() : "");
-  expect(tokens.shape() == rows && targets.shape() == rows, "pointer",
-         "tokens and targets {} expected: got {}, {}", rows.str(), tokens.shape().str(),
+  expect(tokens.shape() == keys && targets.shape() == rows, "pointer",
+         "tokens {} and targets {} expected: got {}, {}", keys.str(), rows.str(), tokens.shape().str(),
          targets.shape().str());
-  expect(!options.segment || options.segment.shape() == rows, "pointer", "segment {} expected: got {}",
-         rows.str(), options.segment ? options.segment.shape().str() : "");
+  expect(!options.segment || options.segment.shape() == keys, "pointer", "segment {} expected: got {}",
+         keys.str(), options.segment ? options.segment.shape().str() : "");
   expect(options.window >= 0, "pointer", "window must not be negative: got {}", options.window);
 
   const DType dtype = q.dtype();
@@ -26,7 +27,7 @@ PointerResult pointer(Tape& tape, const Tensor& q, const Tensor& k, const Tensor
   result.log_copy = tape.result(dtype, rows, {q, k, sink});
   result.log_sink = tape.result(dtype, rows, {q, k, sink});
   const bool probed = !options.probe.empty() && tape.probing(options.probe);
-  if (options.want_weights || probed) result.weights = tape.scratch(dtype, {batch, length, length});
+  if (options.want_weights || probed) result.weights = tape.scratch(dtype, {batch, length, ks[1]});
   const Tensor lse = tape.scratch(dtype, rows);
   dispatch_float(dtype, "pointer", [&](auto tag) {
     using T = decltype(tag);
@@ -35,6 +36,7 @@ PointerResult pointer(Tape& tape, const Tensor& q, const Tensor& k, const Tensor
     PointerArgs<T> args{.batch = batch,
                         .length = length,
                         .dim = dim,
+                        .memory = ks[1] - length,
                         .window = options.window,
                         .shift = options.next_token ? 1 : 0,
                         .copy_self = options.copy_self,

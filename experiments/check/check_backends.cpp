@@ -12,7 +12,7 @@
 #include "core/ops/reduce.h"
 #include "experiments/check/check_gradients.h"
 #include "experiments/check/check_settings.h"
-#include "experiments/train/trainer.h"
+#include "experiments/evaluate/split_walk.h"
 
 namespace copylab {
 namespace {

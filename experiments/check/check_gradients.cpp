@@ -8,21 +8,24 @@
 #include "core/ops/reduce.h"
 #include "experiments/check/check_settings.h"
 #include "experiments/config/values.h"
-#include "experiments/train/trainer.h"
+#include "experiments/evaluate/split_walk.h"
 
 namespace copylab {
 namespace {
 
 constexpr double kTolerance = 1e-6;
 
-// Mean loss of the batch; with `gradient` also its gradient, added to that of the parameters.
-double loss_of(const nn::Model& model, const Batch& batch, bool gradient) {
+// Mean loss of the batch; with `gradient` also its gradient, added to that of the parameters. `carry`: what
+// the lanes of a stream remember.
+double loss_of(const nn::Model& model, const Batch& batch, const nn::Carry& carry, bool stream,
+               bool gradient) {
   Tape tape(model.parameters().backend());
   Tape::Options options;
   options.record = gradient;
   options.seed = 5;  // one dropout mask for all evaluations
   tape.begin(options);
-  const nn::HeadOutput out = model.forward(tape, model_input(tape, batch));
+  nn::Carry next = carry;
+  const nn::HeadOutput out = model.forward(tape, model_input(tape, batch, stream ? &next : nullptr));
   const Tensor loss = ops::mean(tape, nn::training_loss(tape, out));
   if (gradient) tape.backward(loss);
   return to_host<double>(tape.backend(), loss)[0];
@@ -40,8 +43,16 @@ GradientCheck check_model_gradient(const Settings& settings, int64_t entries) {
     for (int64_t i = 0; i < entry.shape.size(); ++i)
       entry.tensor.data<double>()[i] += 0.05 * random.normal(i);
   }
-  const Batch batch = task->batch(Split::train, 6, 0, 2);
-  loss_of(model, batch, true);
+  const bool stream = task->lanes() > 0;
+  nn::Carry carry;
+  if (stream) {  // the batch under test is the second of the streams
+    Tape tape(cpu_backend());
+    tape.begin({.record = false, .training = false});
+    model.forward(tape, model_input(tape, task->batch(Split::train, 6, 0, task->lanes()), &carry));
+  }
+  const Batch batch = task->batch(Split::train, 6, stream ? 1 : 0, stream ? task->lanes() : 2);
+  const auto loss = [&](bool gradient) { return loss_of(model, batch, carry, stream, gradient); };
+  loss(true);
 
   GradientCheck result;
   for (const auto& entry : model.parameters().entries()) {
@@ -55,9 +66,9 @@ GradientCheck check_model_gradient(const Settings& settings, int64_t entries) {
       constexpr double kStep = 1e-5;
       const double before = values[i];
       values[i] = before + kStep;
-      const double above = loss_of(model, batch, false);
+      const double above = loss(false);
       values[i] = before - kStep;
-      const double below = loss_of(model, batch, false);
+      const double below = loss(false);
       values[i] = before;
       const double error = std::abs((above - below) / (2 * kStep) - gradient[i]) / largest;
       ++result.compared;
@@ -94,11 +105,46 @@ std::vector<std::vector<std::string>> head_variants() {
   return variants;
 }
 
+std::vector<std::vector<std::string>> stream_variants() {
+  std::vector<std::vector<std::string>> variants;
+  for (const nn::HeadEntry& head : nn::head_registry()) {
+    std::vector<std::string> variant = {"model.kind=lstm",
+                                        "model.layers=2",
+                                        "model.dropout=0.3",
+                                        "model.zoneout_h=0.2",
+                                        "model.zoneout_c=0.3",
+                                        "task.name=text",
+                                        "task.corpus=tinyshakespeare",
+                                        "task.level=byte",
+                                        "task.vocab=0",
+                                        "task.lanes=2",
+                                        "train.batch=2",
+                                        "train.accumulate=1",
+                                        std::string("head.kind=") + head.name};
+    const std::vector<Field> fields = head.fields();
+    const auto has = [&](const char* path) {
+      return std::any_of(fields.begin(), fields.end(),
+                         [&](const Field& field) { return field.path == path; });
+    };
+    if (has("head.window")) variant.push_back("head.window=9");
+    variants.push_back(variant);
+    variants.push_back(variant);
+    variants.back().push_back("task.advance=3");
+    if (!has("head.key_token")) continue;
+    variants.push_back(variant);
+    variants.back().push_back("head.key_token=next");
+  }
+  return variants;
+}
+
 int check_gradients(std::ostream& out) {
   int bad = 0;
-  for (const std::vector<std::string>& variant : head_variants()) {
-    std::vector<std::string> changes = {"task.vocab=11", "task.length=7", "task.period=3", "model.dim=8",
-                                        "model.ffn=12"};
+  std::vector<std::vector<std::string>> variants = head_variants();
+  for (const auto& variant : stream_variants()) variants.push_back(variant);
+  for (const std::vector<std::string>& variant : variants) {
+    std::vector<std::string> changes = {"task.length=7", "model.dim=8", "model.ffn=12"};
+    if (variant.front().starts_with("head."))
+      changes.insert(changes.end(), {"task.vocab=11", "task.period=3"});
     changes.insert(changes.end(), variant.begin(), variant.end());
     const GradientCheck check = check_model_gradient(check_settings(changes), 12);
     const bool ok = check.worst <= kTolerance;

@@ -12,4 +12,8 @@ namespace copylab {
 // accumulation, a warm-up and evaluations. `changes` ("head.kind=vanilla") come on top.
 Settings check_settings(const std::vector<std::string>& changes = {});
 
+// Changes that make it an LSTM with dropout, zoneout and a pointer sentinel on four streams of bytes, whose
+// state and memory go from batch to batch.
+std::vector<std::string> stream_changes();
+
 }  // namespace copylab

@@ -124,17 +124,18 @@ TaskCheck check_task(const Task& task) {
   c.ceiling = task.ceiling();
   c.chance = task.chance();
 
-  const Batch train = task.batch(Split::train, kSeed, 0, kSequences);
-  const Batch test = task.batch(Split::test, kSeed, 0, kSequences);
-  c.hash = fingerprint(task, Split::test, kSeed);
+  const int64_t rows = task.lanes() > 0 ? task.lanes() : kSequences;
+  const Batch train = task.batch(Split::train, kSeed, 0, rows);
+  const Batch test = task.batch(Split::test, kSeed, 0, rows);
+  c.hash = fingerprint(task, Split::test, kSeed, task.lanes() > 0 ? rows : 256);
   c.violation = malformed(task, test);
   if (!c.violation.empty()) return c;
 
   // Purity: asked again, in another order, a batch is the same; with another seed or index it is not.
-  const Batch next = task.batch(Split::test, kSeed, 1, kSequences);
-  if (fingerprint(task.batch(Split::test, kSeed, 0, kSequences)) != fingerprint(test))
+  const Batch next = task.batch(Split::test, kSeed, 1, rows);
+  if (fingerprint(task.batch(Split::test, kSeed, 0, rows)) != fingerprint(test))
     c.violation = "batch is not a pure function";
-  const auto again = [&](Split split) { return task.batch(split, kSeed + 1, 0, kSequences).tokens; };
+  const auto again = [&](Split split) { return task.batch(split, kSeed + 1, 0, rows).tokens; };
   if (next.tokens == test.tokens || again(Split::train) == train.tokens ||
       (task.generated() && again(Split::test) == test.tokens))
     c.violation = "batch ignores index or seed";

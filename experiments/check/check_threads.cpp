@@ -34,20 +34,25 @@ uint64_t training_hash(const Settings& settings, int64_t steps, int threads) {
 
 int check_threads(std::ostream& out) {
   bool equal = true;
-  for (const nn::HeadEntry& head : nn::head_registry()) {
-    // Wide enough that every kind of kernel divides its work.
-    const Settings settings = check_settings(
-        {std::string("head.kind=") + head.name, "task.vocab=3000", "task.length=64", "model.dim=64",
-         "model.heads=4", "model.kv_heads=2", "model.ffn=160", "model.layers=2", "train.batch=16"});
+  const auto compare = [&](const std::string& name, const Settings& settings) {
     const uint64_t reference = training_hash(settings, 5, 1);
-    out << fmt::format("{:<12} 1 thread   {:016x}\n", head.name, reference);
+    out << fmt::format("{:<12} 1 thread   {:016x}\n", name, reference);
     for (int threads : {2, 3}) {
       const uint64_t hash = training_hash(settings, 5, threads);
-      out << fmt::format("{:<12} {} threads  {:016x} {}\n", head.name, threads, hash,
+      out << fmt::format("{:<12} {} threads  {:016x} {}\n", name, threads, hash,
                          hash == reference ? "equal" : "DIFFERENT");
       equal = equal && hash == reference;
     }
-  }
+  };
+  // Wide enough that every kind of kernel divides its work.
+  for (const nn::HeadEntry& head : nn::head_registry())
+    compare(head.name, check_settings({std::string("head.kind=") + head.name, "task.vocab=3000",
+                                       "task.length=64", "model.dim=64", "model.heads=4", "model.kv_heads=2",
+                                       "model.ffn=160", "model.layers=2", "train.batch=16"}));
+  std::vector<std::string> stream = stream_changes();
+  for (const char* wider : {"task.lanes=20", "train.batch=20", "task.length=64", "model.dim=96"})
+    stream.push_back(wider);
+  compare("lstm stream", check_settings(stream));
   return equal ? 0 : 3;
 }
 

@@ -1,19 +1,20 @@
-// Decoding: one forward pass over the context for each token, with a label at the last position alone.
+// Decoding: for each token one forward pass over the context, or over the last token under what is carried
+// on, with a label at the last position alone.
 #include "experiments/evaluate/decode.h"
 
 #include <algorithm>
 
 #include "experiments/config/error.h"
-#include "experiments/train/trainer.h"
+#include "experiments/evaluate/split_walk.h"
 
 namespace copylab {
 namespace {
 
-// The argmax of a mode at the last position of each row.
+// The argmax of a mode at the last position of each row. `carry` may be null.
 std::vector<int32_t> next_tokens(const nn::Model& model, Tape& tape, const Batch& batch,
-                                 const DecodeOptions& options) {
+                                 const DecodeOptions& options, nn::Carry* carry) {
   tape.begin({.record = false, .training = false});
-  nn::ModelInput in = model_input(tape, batch);
+  nn::ModelInput in = model_input(tape, batch, carry);
   in.want_argmax = true;
   in.lm_floor = options.lm_floor;
   const nn::HeadOutput out = model.forward(tape, in);
@@ -35,14 +36,17 @@ std::vector<std::vector<int32_t>> decode(const nn::Model& model,
            prompts[0].size(), prompt.size());
   std::vector<std::vector<int32_t>> texts = prompts;
   Tape tape(model.parameters().backend());
+  nn::Carry carry;
+  const bool carries = model.carries_context();
   for (int64_t step = 0; step < options.tokens; ++step) {
-    const int64_t length = std::min(options.context, static_cast<int64_t>(texts[0].size()));
+    const int64_t past = static_cast<int64_t>(texts[0].size());
+    const int64_t length = !carries ? std::min(options.context, past) : step == 0 ? past : 1;
     Batch batch = blank_batch(static_cast<int64_t>(texts.size()), length);
     for (size_t row = 0; row < texts.size(); ++row) {
       std::copy(texts[row].end() - length, texts[row].end(), batch.tokens.begin() + row * length);
       batch.targets[(row + 1) * length - 1] = 0;  // any label: the argmax does not depend on it
     }
-    const std::vector<int32_t> next = next_tokens(model, tape, batch, options);
+    const std::vector<int32_t> next = next_tokens(model, tape, batch, options, carries ? &carry : nullptr);
     for (size_t row = 0; row < texts.size(); ++row) texts[row].push_back(next[row]);
   }
   for (size_t row = 0; row < texts.size(); ++row)

@@ -10,8 +10,9 @@
 namespace copylab {
 
 struct DecodeOptions {
-  int64_t tokens = 0;            // to append to each prompt
-  int64_t context = 0;           // most tokens that the model reads at once: older ones are forgotten
+  int64_t tokens = 0;   // to append to each prompt
+  int64_t context = 0;  // most tokens that the model reads at once: older ones are forgotten, except by a
+                        // model that carries its context on
   std::string mode = "natural";  // natural, no_copy or force_copy (HeadOutput)
   double lm_floor = 0;           // natural mode: least share of the LM head (ModelInput)
 };

@@ -9,7 +9,7 @@
 
 #include "core/io/hdf5.h"
 #include "experiments/evaluate/loaded_run.h"
-#include "experiments/train/trainer.h"
+#include "experiments/evaluate/split_walk.h"
 
 namespace copylab {
 namespace {
@@ -24,7 +24,14 @@ std::vector<int32_t> read_ids(const h5::File& file, const std::string& name, int
   return out;
 }
 
-Batch read_batch(const std::filesystem::path& path, const Task& task) {
+// What the file holds, its sequences step after step.
+struct TokenFile {
+  Batch all;
+  int64_t steps = 1;
+  std::vector<int32_t> fresh;  // (steps) of streams
+};
+
+TokenFile read_tokens(const std::filesystem::path& path, const Task& task) {
   const h5::File file = h5::File::open(path);
   const h5::Extent shape = file.shape("tokens");
   expect(shape.size() == 2 || shape.size() == 3, "eval",
@@ -35,8 +42,10 @@ Batch read_batch(const std::filesystem::path& path, const Task& task) {
          "{}: sequences of at most {} tokens expected, as in training: got {}", path.string(), task.length(),
          length);
   for (int64_t n : shape) expect(n > 0, "eval", "{}: tokens holds no sequence", path.string());
-  Batch batch;
-  batch.rows = shape.size() == 2 ? shape[0] : shape[0] * shape[1];  // steps one after another
+  TokenFile out;
+  Batch& batch = out.all;
+  if (shape.size() == 3) out.steps = shape[0];
+  batch.rows = out.steps * shape[shape.size() - 2];
   batch.length = length;
   batch.tokens = read_ids(file, "tokens", task.vocab(), false);
   if (file.has("targets")) {
@@ -52,7 +61,13 @@ Batch read_batch(const std::filesystem::path& path, const Task& task) {
     expect(file.shape("meta") == shape, "eval", "{}: meta must have the shape of tokens", path.string());
     for (const int64_t flag : file.read<int64_t>("meta").values) batch.meta.push_back(flag != 0);
   }
-  return batch;
+  out.fresh.assign(out.steps, 0);
+  if (file.has("fresh")) {
+    expect(file.shape("fresh") == h5::Extent{out.steps}, "eval", "{}: fresh must have a value for each step",
+           path.string());
+    out.fresh = read_ids(file, "fresh", 2, false);
+  }
+  return out;
 }
 
 // Arrays (B, T) by name that outputs of single sequences are put into.
@@ -93,29 +108,40 @@ void eval_tokens(const std::filesystem::path& folder, const std::filesystem::pat
   expect(!std::filesystem::equivalent(tokens, out, none), "eval", "{}: would be overwritten by the results",
          tokens.string());
   const LoadedRun run = load_run(folder);
-  const Batch all = read_batch(tokens, *run.task);
+  const TokenFile file = read_tokens(tokens, *run.task);
+  const Batch& all = file.all;
   const Backend& backend = run.model->parameters().backend();
   PositionArrays arrays(backend, all.rows * all.length);
   Tape tape(backend);
-  for (int64_t row = 0; row < all.rows; ++row) {
+  // One sequence at a time, or a step of all lanes.
+  const bool stream = run.task->lanes() > 0;
+  const int64_t rows = stream ? all.rows / file.steps : 1;
+  nn::Carry carry;
+  for (int64_t first = 0; first < all.rows; first += rows) {
     const auto slice = [&](const auto& from) {
-      return std::decay_t<decltype(from)>(from.begin() + row * all.length,
-                                          from.begin() + (row + 1) * all.length);
+      return std::decay_t<decltype(from)>(from.begin() + first * all.length,
+                                          from.begin() + (first + rows) * all.length);
     };
-    Batch one;
-    one.rows = 1;
-    one.length = all.length;
-    one.tokens = slice(all.tokens);
-    one.targets = slice(all.targets);
-    if (!all.meta.empty()) one.meta = slice(all.meta);
+    Batch some;
+    some.rows = rows;
+    some.length = all.length;
+    some.tokens = slice(all.tokens);
+    some.targets = slice(all.targets);
+    if (!all.meta.empty()) some.meta = slice(all.meta);
+    if (stream) {
+      some.fresh = file.fresh[first / rows] != 0;
+      const int64_t advance = run.settings.integer("task.advance");
+      some.advance = advance > 0 ? std::min(advance, all.length) : all.length;
+    }
     std::vector<int64_t> places;  // labelled positions
-    for (int64_t t = 0; t < all.length; ++t)
-      if (one.targets[t] >= 0) places.push_back(row * all.length + t);
-    if (places.empty()) continue;
+    for (int64_t i = 0; i < rows * all.length; ++i)
+      if (some.targets[i] >= 0) places.push_back(first * all.length + i);
+    if (places.empty() && !stream) continue;
     tape.begin({.record = false, .training = false});
-    nn::ModelInput in = model_input(tape, one);
+    nn::ModelInput in = model_input(tape, some, stream ? &carry : nullptr);
     in.want_argmax = true;
     const nn::HeadOutput result = run.model->forward(tape, in);
+    if (places.empty()) continue;
     arrays.put_reals("nll", result.nll, places);
     arrays.put_ids("argmax", result.argmax, places);
     if (!result.gate) continue;
@@ -126,13 +152,13 @@ void eval_tokens(const std::filesystem::path& folder, const std::filesystem::pat
     arrays.put_reals("gate", result.gate, places);
     arrays.put_reals("sink", result.sink, places);
   }
-  h5::write_file(out, [&](h5::File& file) {
+  h5::write_file(out, [&](h5::File& results) {
     const h5::Extent shape{all.rows, all.length};
-    file.write<int32_t>("tokens", all.tokens, shape, {"sequence", "position"});
-    file.write<int32_t>("targets", all.targets, shape, {"sequence", "position"});
-    arrays.write(file, shape);
-    file.set_attribute("/", "run", folder.filename().string());
-    file.set_attribute("/", "step", run.step);
+    results.write<int32_t>("tokens", all.tokens, shape, {"sequence", "position"});
+    results.write<int32_t>("targets", all.targets, shape, {"sequence", "position"});
+    arrays.write(results, shape);
+    results.set_attribute("/", "run", folder.filename().string());
+    results.set_attribute("/", "step", run.step);
   });
 }
 

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <optional>
 
-#include "experiments/train/trainer.h"
+#include "experiments/evaluate/split_walk.h"
 
 namespace copylab {
 namespace {
@@ -71,36 +71,19 @@ std::vector<double> values_of(const Backend& backend, const Tensor& t) {
   return values;
 }
 
-Batch sequences_of(const Task& task, Split split, uint64_t seed, int64_t first, int64_t count) {
-  Batch all;
-  for (int64_t n = first; n < first + count; ++n) {
-    const Batch one = task.batch(split, seed, n, 1);
-    const auto append = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
-    append(all.tokens, one.tokens);
-    append(all.targets, one.targets);
-    append(all.segment, one.segment);
-    append(all.slice, one.slice);
-    append(all.bytes, one.bytes);
-    append(all.meta, one.meta);
-    all.length = one.length;
-  }
-  all.rows = count;
-  return all;
-}
-
 Evaluation evaluate(const nn::Model& model, const Task& task, Split split, uint64_t seed, int64_t sequences,
                     int64_t batch_rows, const std::function<void()>& between) {
   Evaluation sums;
   sums.slices.resize(task.slices().size());
   Tape tape(model.parameters().backend());
-  for (int64_t first = 0; first < sequences; first += batch_rows) {
+  SplitWalk walk(task, split, seed, sequences, batch_rows);
+  while (walk.next()) {
     if (between) between();
-    const Batch batch = sequences_of(task, split, seed, first, std::min(batch_rows, sequences - first));
-    if (std::all_of(batch.targets.begin(), batch.targets.end(), [](int32_t t) { return t < 0; })) continue;
+    if (!walk.labelled()) continue;
     tape.begin({.record = false, .training = false});
-    nn::ModelInput in = model_input(tape, batch);
+    nn::ModelInput in = walk.input(tape);
     in.want_argmax = true;
-    add_batch(tape, model.forward(tape, in), batch, sums);
+    add_batch(tape, model.forward(tape, in), walk.batch(), sums);
   }
   expect(sums.all.labels > 0, "evaluate", "no position of {} {} sequences has a label", sequences,
          name_of(split));

@@ -37,7 +37,8 @@ struct Evaluation {
   }
 };
 
-// Sequences 0..sequences-1 of the split, `batch` at a time. `between` runs between batches and may throw.
+// Sequences 0..sequences-1 of the split, `batch` at a time, as SplitWalk goes over them. `between` runs
+// between batches and may throw.
 Evaluation evaluate(const nn::Model& model, const Task& task, Split split, uint64_t seed, int64_t sequences,
                     int64_t batch, const std::function<void()>& between = {});
 
@@ -47,8 +48,5 @@ MeasureOutput describe(const Evaluation& evaluation, const Task& task, int64_t t
 
 // A float32 or float64 tensor as doubles on the host; empty where it is undefined.
 std::vector<double> values_of(const Backend& backend, const Tensor& t);
-
-// Sequences first..first+count-1 of a split as one batch.
-Batch sequences_of(const Task& task, Split split, uint64_t seed, int64_t first, int64_t count);
 
 }  // namespace copylab

@@ -254,7 +254,7 @@ std::vector<Field> fields() {
 }
 
 void run(const MeasureInput& in, MeasureOutput& out) {
-  CopyBehaviour behaviour(pointer_reach(in.settings), in.task.length());
+  CopyBehaviour behaviour(pointer_reach(in.settings), trace_length(in, in.model));
   std::optional<PointerTrace> last;
   bool any = false;
   for_each_trace(in, in.model, in.settings.integer("measure.copy_behaviour.sequences"),

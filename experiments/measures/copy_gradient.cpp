@@ -178,7 +178,7 @@ class CopyGradient {
  public:
   CopyGradient(const MeasureInput& in)
       : in_(in),
-        positions_(half_octaves(in.task.length())),
+        positions_(half_octaves(trace_length(in, in.model))),
         has_pointer_(find_parameter(in.model, "copy_head.q.weight") && in.settings.has("head.qk_norm")),
         lm_(positions_.size()),
         query_(positions_.size()),

@@ -9,7 +9,7 @@
 
 #include "experiments/config/error.h"
 #include "experiments/evaluate/decode.h"
-#include "experiments/evaluate/evaluate.h"
+#include "experiments/evaluate/split_walk.h"
 
 namespace copylab {
 namespace {
@@ -74,9 +74,13 @@ Asked read(const MeasureInput& in) {
 double plan(const MeasureInput& in) {
   const Asked asked = read(in);
   double flops = 0;
-  for (int64_t step = 0; step < asked.tokens; ++step) {
-    const int64_t context = std::min(in.task.length(), asked.length + step);
-    flops += static_cast<double>(context) * in.model.flops_per_token(context);
+  if (in.model.carries_context()) {  // each token is read once
+    flops = static_cast<double>(asked.length + asked.tokens) * in.model.flops_per_token(asked.length, true);
+  } else {
+    for (int64_t step = 0; step < asked.tokens; ++step) {
+      const int64_t context = std::min(in.task.length(), asked.length + step);
+      flops += static_cast<double>(context) * in.model.flops_per_token(context);
+    }
   }
   return flops * static_cast<double>(asked.prompts * static_cast<int64_t>(asked.floors.size()));
 }
@@ -85,15 +89,18 @@ void run(const MeasureInput& in, MeasureOutput& out) {
   const auto [prompts, length, tokens, floors] = read(in);
 
   // Sequences that are whole: their own text goes on as far as they reach.
-  const Batch batch = sequences_of(in.task, Split::test, in.seed, 0, prompts);
-  const int64_t reach = std::min(tokens, batch.length - length);
   Texts starts, own;
-  for (int64_t row = 0; row < batch.rows; ++row) {
-    const auto first = batch.tokens.begin() + row * batch.length;
-    const auto target = batch.targets.begin() + row * batch.length;
-    if (target[batch.length - 1] < 0 && !in.task.generated()) continue;
-    starts.emplace_back(first, first + length);
-    own.emplace_back(first + length, first + length + reach);
+  SplitWalk walk(in.task, Split::test, in.seed, prompts, prompts);
+  while (walk.next()) {
+    const Batch& batch = walk.batch();
+    const int64_t reach = std::min(tokens, batch.length - length);
+    for (int64_t row = 0; row < batch.rows; ++row) {
+      const auto first = batch.tokens.begin() + row * batch.length;
+      const auto target = batch.targets.begin() + row * batch.length;
+      if (target[batch.length - 1] < 0 && !in.task.generated()) continue;
+      starts.emplace_back(first, first + length);
+      own.emplace_back(first + length, first + length + reach);
+    }
   }
   expect(!starts.empty(), "generation", "{} test sequences of {} tokens expected: got none", prompts, length);
 

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <set>
 
-#include "experiments/evaluate/evaluate.h"
+#include "experiments/evaluate/split_walk.h"
 #include "experiments/measures/repeats.h"
 
 namespace copylab {
@@ -63,11 +63,10 @@ MeanLoss test_loss(const MeasureInput& in, int64_t sequences) {
   constexpr int64_t kRows = 16;
   MeanLoss mean;
   double labels = 0;
-  for (int64_t first = 0; first < sequences; first += kRows) {
-    const Batch batch =
-        sequences_of(in.task, Split::test, in.seed, first, std::min(kRows, sequences - first));
-    if (std::all_of(batch.targets.begin(), batch.targets.end(), [](int32_t t) { return t < 0; })) continue;
-    const Losses losses = losses_on(in.model, batch);
+  SplitWalk walk(in.task, Split::test, in.seed, sequences, kRows);
+  while (walk.next()) {
+    if (!walk.labelled()) continue;
+    const Losses losses = losses_on(in.model, walk.batch(), false, nullptr, walk.carry());
     mean.natural += std::accumulate(losses.natural.begin(), losses.natural.end(), 0.0);
     mean.no_copy += std::accumulate(losses.no_copy.begin(), losses.no_copy.end(), 0.0);
     labels += static_cast<double>(losses.natural.size());

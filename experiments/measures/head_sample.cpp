@@ -4,10 +4,11 @@
 #include <Eigen/QR>
 #include <Eigen/SVD>
 #include <cmath>
+#include <limits>
 
 #include "core/error.h"
 #include "experiments/evaluate/evaluate.h"
-#include "experiments/train/trainer.h"
+#include "experiments/evaluate/split_walk.h"
 
 namespace copylab {
 
@@ -44,10 +45,12 @@ HeadSample sample_head(const MeasureInput& in, const nn::Model& model, int64_t p
   sample.w = output_matrix(in, model);
   sample.h.resize(positions, sample.w.cols());
   Tape tape(in.backend);
-  for (int64_t index = 0; static_cast<int64_t>(sample.targets.size()) < positions; ++index) {
-    const Batch batch = in.task.batch(Split::test, in.seed, index, rows);
+  SplitWalk walk(in.task, Split::test, in.seed, std::numeric_limits<int64_t>::max(), rows);
+  while (static_cast<int64_t>(sample.targets.size()) < positions) {
+    walk.next();
+    const Batch& batch = walk.batch();
     tape.begin({.record = false, .training = false});
-    const nn::ModelInput input = model_input(tape, batch);
+    const nn::ModelInput input = walk.input(tape);
     const Matrix h = host_matrix(
         in.backend, model.hidden(tape, input).reshape({batch.rows * batch.length, sample.w.cols()}));
     const size_t before = sample.targets.size();
@@ -65,15 +68,16 @@ HeadSample sample_head(const MeasureInput& in, const nn::Model& model, int64_t p
 
 double plan_sample(const MeasureInput& in, const std::string& key, int64_t positions) {
   expect_one_softmax(in.model);
+  const int64_t rows = std::max<int64_t>(1, in.task.lanes());
   const auto labels = [&](int64_t index) {
-    const Batch batch = in.task.batch(Split::test, in.seed, index, 1);
+    const Batch batch = in.task.batch(Split::test, in.seed, index, rows);
     return std::count_if(batch.targets.begin(), batch.targets.end(), [](int32_t t) { return t >= 0; });
   };
   // Each sequence has `length` labels at most, so that this one is read in any case.
-  expect_config(labels((positions - 1) / in.task.length()) > 0,
+  expect_config(labels((positions - 1) / in.task.length() / rows) > 0,
                 "{}: {} labelled positions asked for, and the test split has fewer", key, positions);
   const double share =
-      static_cast<double>(std::max<int64_t>(1, labels(0))) / static_cast<double>(in.task.length());
+      static_cast<double>(std::max<int64_t>(1, labels(0))) / static_cast<double>(rows * in.task.length());
   return in.pass_flops(static_cast<double>(positions) / share / static_cast<double>(in.task.length()));
 }
 

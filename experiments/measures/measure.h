@@ -28,7 +28,7 @@ struct MeasureInput {
   // Floating-point operations of forward passes over this many sequences of the task.
   double pass_flops(double sequences) const {
     const int64_t length = task.length();
-    return sequences * static_cast<double>(length) * model.flops_per_token(length);
+    return sequences * static_cast<double>(length) * model.flops_per_token(length, task.lanes() > 0);
   }
 };
 

@@ -8,25 +8,35 @@
 
 namespace copylab {
 
-std::vector<double> cache_probabilities(const ScoredSplit& split, int64_t sequence, const Matrix& scores,
+CacheScores cache_scores(const ScoredSplit& split, int64_t sequence, int64_t first, int64_t end,
+                         int64_t window) {
+  const int64_t key = window > 0 ? std::max<int64_t>(0, first - window) : 0;
+  const Matrix h = split.states(sequence, key, end);
+  return {first, key, h.bottomRows(end - first) * h.transpose()};
+}
+
+std::vector<double> cache_probabilities(const ScoredSplit& split, int64_t sequence, const CacheScores& scores,
                                         double theta, int64_t window) {
-  const int64_t length = split.length, start = sequence * length;
-  std::vector<double> out(length, -1.0);
-  for (int64_t t = 0; t < length; ++t) {
+  const int64_t start = sequence * split.length, rows = scores.products.rows();
+  const auto score = [&](int64_t t, int64_t i) {
+    return theta * scores.products(t - scores.first_row, i - scores.first_key);
+  };
+  std::vector<double> out(rows, -1.0);
+  for (int64_t t = scores.first_row; t < scores.first_row + rows; ++t) {
     if (!split.labelled(start + t)) continue;
     const auto in_reach = [&](int64_t i) { return split.same_document(start + i, start + t); };
     const int64_t first = window > 0 ? std::max<int64_t>(0, t - window) : 0;
     double top = -std::numeric_limits<double>::infinity();
     for (int64_t i = first; i < t; ++i)
-      if (in_reach(i)) top = std::max(top, theta * scores(t, i));
+      if (in_reach(i)) top = std::max(top, score(t, i));
     double all = 0, right = 0;
     for (int64_t i = first; i < t; ++i) {
       if (!in_reach(i)) continue;
-      const double e = std::exp(theta * scores(t, i) - top);
+      const double e = std::exp(score(t, i) - top);
       all += e;
       if (split.tokens[start + i + 1] == split.targets[start + t]) right += e;
     }
-    if (all > 0) out[t] = right / all;
+    if (all > 0) out[t - scores.first_row] = right / all;
   }
   return out;
 }
@@ -44,7 +54,7 @@ std::vector<Field> fields() {
       {"measure.neural_cache.theta_max", 10.0, "largest theta tried", 1e-9, 1e9},
       {"measure.neural_cache.thetas", int64_t{15}, "values of theta, log-spaced", 1, 1000},
       {"measure.neural_cache.windows", std::vector<int64_t>{0},
-       "past positions tried; 0 = the whole context"},
+       "past positions tried; 0 = the whole context, of a task without lanes"},
   };
 }
 
@@ -52,14 +62,18 @@ std::vector<Field> fields() {
 using Grid = std::vector<std::vector<double>>;
 Grid over_grid(const ScoredSplit& split, const std::vector<Tuned>& settings) {
   Grid out(settings.size());
-  for (int64_t s = 0; s < split.sequences; ++s) {
-    const Matrix h = split.states(s);
-    const Matrix scores = h * h.transpose();
-    for (size_t i = 0; i < settings.size(); ++i) {
-      const auto p = cache_probabilities(split, s, scores, settings[i].theta, settings[i].window);
-      out[i].insert(out[i].end(), p.begin(), p.end());
+  int64_t widest = settings.front().window;
+  for (const Tuned& setting : settings)
+    widest = widest == 0 || setting.window == 0 ? 0 : std::max(widest, setting.window);
+  constexpr int64_t kRows = 256;  // of scores alive at once
+  for (int64_t s = 0; s < split.sequences; ++s)
+    for (int64_t first = 0; first < split.length; first += kRows) {
+      const CacheScores scores = cache_scores(split, s, first, std::min(split.length, first + kRows), widest);
+      for (size_t i = 0; i < settings.size(); ++i) {
+        const auto p = cache_probabilities(split, s, scores, settings[i].theta, settings[i].window);
+        out[i].insert(out[i].end(), p.begin(), p.end());
+      }
     }
-  }
   return out;
 }
 
@@ -76,6 +90,9 @@ void check(const MeasureInput& in) {
   const std::vector<int64_t>& windows = in.settings.integers("measure.neural_cache.windows");
   expect_config(!windows.empty() && *std::min_element(windows.begin(), windows.end()) >= 0,
                 "measure.neural_cache.windows: numbers of at least 0 expected");
+  expect_config(
+      in.task.lanes() == 0 || *std::min_element(windows.begin(), windows.end()) > 0,
+      "measure.neural_cache.windows: 0 is all of the past, which has no end in a stream: numbers expected");
   const double low = in.settings.real("measure.neural_cache.theta_min");
   const double high = in.settings.real("measure.neural_cache.theta_max");
   expect_config(low <= high, "measure.neural_cache.theta_min: at most theta_max = {} expected: got {}", high,
@@ -141,15 +158,18 @@ void run(const MeasureInput& in, MeasureOutput& out) {
   out.array("valid_lambda", weights, {rows, count}, {"window_tried", "theta_tried"}, "that weight");
 }
 
-// Besides the passes, for each of the T²/2 pairs of a validation sequence a product of states, and an
-// exponential at each point of the grid.
+// Besides the passes, for each of the T²/2 pairs of a validation sequence, or of the pairs within the window
+// of a stream, a product of states, and an exponential at each point of the grid.
 double plan(const MeasureInput& in) {
   check(in);
   const double length = static_cast<double>(in.task.length());
-  const double pairs = static_cast<double>(in.settings.integer("eval.sequences")) * length * length / 2;
-  const double grid =
-      static_cast<double>(in.settings.integer("measure.neural_cache.thetas") *
-                          static_cast<int64_t>(in.settings.integers("measure.neural_cache.windows").size()));
+  const std::vector<int64_t>& windows = in.settings.integers("measure.neural_cache.windows");
+  const double reach = in.task.lanes() > 0
+                           ? static_cast<double>(*std::max_element(windows.begin(), windows.end()))
+                           : length / 2;
+  const double pairs = static_cast<double>(in.settings.integer("eval.sequences")) * length * reach;
+  const double grid = static_cast<double>(in.settings.integer("measure.neural_cache.thetas") *
+                                          static_cast<int64_t>(windows.size()));
   return plan_splits(in) + kDouble * pairs * (4 * static_cast<double>(in.model.dim()) + 20 * grid);
 }
 

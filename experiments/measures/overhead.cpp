@@ -59,13 +59,15 @@ void run(const MeasureInput& in, MeasureOutput& out) {
   const auto least = [](const Timed& t) { return *std::min_element(t.times.begin(), t.times.end()); };
   const auto count = [](const Timed& t) { return static_cast<double>(t.model.parameters().count()); };
   const int64_t length = in.task.length();
+  const bool stream = in.task.lanes() > 0;
   out.scalar(
       "time_ratio", least(own) / least(plain),
       "shortest training step over that of the plain head; other work on the machine only adds to times");
   out.scalar("time_ratio_median", median(own.times) / median(plain.times), "the same with medians");
   out.scalar("step_ms", 1e3 * least(own), "shortest training step, milliseconds");
   out.scalar("vanilla_step_ms", 1e3 * least(plain), "that of the plain head, milliseconds");
-  out.scalar("flop_ratio", own.model.flops_per_token(length) / plain.model.flops_per_token(length),
+  out.scalar("flop_ratio",
+             own.model.flops_per_token(length, stream) / plain.model.flops_per_token(length, stream),
              "floating-point operations of a token over those with the plain head");
   out.scalar("parameter_ratio", count(own) / count(plain), "parameters over those with the plain head");
   out.scalar("extra_parameters", count(own) - count(plain), "parameters beyond those with the plain head");

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "experiments/train/trainer.h"
+#include "experiments/evaluate/split_walk.h"
 
 namespace copylab {
 namespace {
@@ -24,13 +24,20 @@ class Collect : public Probe {
   const Backend& backend_;
 };
 
-// Values at labelled positions, spread over all positions.
+// Of one sequence: where its labelled positions are, in the trace and among those of the batch.
+struct Labels {
+  std::vector<int64_t> places;
+  int64_t first = 0;
+};
+
+// Values at labelled positions of a batch, those of a sequence spread over the positions of its trace.
 template <class To>
-std::vector<To> spread(const Backend& backend, const Tensor& values, const std::vector<int64_t>& labelled,
-                       int64_t length) {
+std::vector<To> spread(const Backend& backend, const Tensor& values, const Labels& labels, int64_t length) {
+  if (!values) return {};
   std::vector<To> out(length);
   const auto put = [&](const auto& host) {
-    for (size_t i = 0; i < labelled.size(); ++i) out[labelled[i]] = static_cast<To>(host[i]);
+    for (size_t i = 0; i < labels.places.size(); ++i)
+      out[labels.places[i]] = static_cast<To>(host[labels.first + i]);
   };
   if (values.dtype() == DType::i32)
     put(to_host<int32_t>(backend, values));
@@ -40,45 +47,80 @@ std::vector<To> spread(const Backend& backend, const Tensor& values, const std::
   return out;
 }
 
+// Row `row` of a batch, with `memory` positions of `before` in front.
+PointerTrace trace_of(const Backend& backend, const Batch& batch, int64_t row, const nn::Carry& before,
+                      int64_t memory, const Labels& labels, const nn::HeadOutput& out, const Matrix& h,
+                      const Matrix& weights) {
+  const int64_t length = batch.length, all = memory + length;
+  PointerTrace trace;
+  trace.tokens.assign(memory, -1);
+  trace.segment.assign(all, 0);
+  trace.targets.assign(memory, -1);
+  trace.h = Matrix::Zero(all, h.cols());
+  if (!before.empty() && memory > 0) {
+    std::copy_n(before.tokens.begin() + row * memory, memory, trace.tokens.begin());
+    trace.h.topRows(memory) =
+        Eigen::Map<const Matrix>(before.states.data() + row * memory * before.dim, memory, before.dim);
+  }
+  for (int64_t i = 0; i < memory; ++i)
+    if (trace.tokens[i] < 0) trace.segment[i] = -1;  // before the stream's start: out of reach
+  const auto append = [&](std::vector<int32_t>& to, const std::vector<int32_t>& from) {
+    to.insert(to.end(), from.begin() + row * length, from.begin() + (row + 1) * length);
+  };
+  append(trace.tokens, batch.tokens);
+  append(trace.targets, batch.targets);
+  if (!batch.segment.empty())
+    std::copy_n(batch.segment.begin() + row * length, length, trace.segment.begin() + memory);
+  trace.h.bottomRows(length) = h.middleRows(row * length, length);
+
+  const auto numbers = [&](const Tensor& x) { return spread<double>(backend, x, labels, all); };
+  const auto ids = [&](const Tensor& x) { return spread<int32_t>(backend, x, labels, all); };
+  trace.nll = numbers(out.nll);
+  trace.lm_nll = numbers(out.lm_nll);
+  trace.copy_nll = numbers(out.copy_nll);
+  trace.best = ids(out.argmax);
+  trace.lm_best = ids(out.lm_argmax);
+  trace.copy_best = ids(out.copy_argmax);
+  trace.gate = numbers(out.gate);
+  trace.sink = numbers(out.sink);
+  trace.log_copy = numbers(out.log_copy);
+  if (weights.size() > 0) {
+    trace.weights = Matrix::Zero(all, all);
+    trace.weights.bottomRows(length) = weights.middleRows(row * length, length);
+  }
+  return trace;
+}
+
 }  // namespace
+
+int64_t trace_length(const MeasureInput& in, const nn::Model& model) {
+  return in.task.length() + (in.task.lanes() > 0 ? model.head().memory() : 0);
+}
 
 void for_each_trace(const MeasureInput& in, const nn::Model& model, int64_t sequences,
                     const std::function<void(const PointerTrace&)>& f) {
   Tape tape(in.backend);
-  for (int64_t n = 0; n < sequences; ++n) {
-    const Batch batch = in.task.batch(Split::test, in.seed, n, 1);
-    PointerTrace trace;
-    trace.tokens = batch.tokens;
-    trace.targets = batch.targets;
-    trace.segment = batch.segment.empty() ? std::vector<int32_t>(batch.length, 0) : batch.segment;
-    std::vector<int64_t> labelled;
-    for (int64_t t = 0; t < batch.length; ++t)
-      if (batch.targets[t] >= 0) labelled.push_back(t);
-    if (labelled.empty()) continue;
-
+  SplitWalk walk(in.task, Split::test, in.seed, sequences, 1);
+  const int64_t memory = trace_length(in, model) - in.task.length();
+  int64_t left = sequences;
+  while (walk.next()) {
+    const Batch& batch = walk.batch();
     Collect collect(in.backend);
     tape.begin({.record = false, .training = false, .probe = &collect});
-    nn::ModelInput input = model_input(tape, batch);
+    nn::ModelInput input = walk.input(tape);
+    if (!walk.labelled()) continue;
+    const nn::Carry before = input.carry ? *input.carry : nn::Carry();
     input.want_argmax = true;
     const nn::HeadOutput out = model.forward(tape, input);
-    const auto numbers = [&](const Tensor& x) {
-      return x ? spread<double>(in.backend, x, labelled, batch.length) : std::vector<double>();
-    };
-    const auto ids = [&](const Tensor& x) {
-      return x ? spread<int32_t>(in.backend, x, labelled, batch.length) : std::vector<int32_t>();
-    };
-    trace.nll = numbers(out.nll);
-    trace.lm_nll = numbers(out.lm_nll);
-    trace.copy_nll = numbers(out.copy_nll);
-    trace.best = ids(out.argmax);
-    trace.lm_best = ids(out.lm_argmax);
-    trace.copy_best = ids(out.copy_argmax);
-    trace.gate = numbers(out.gate);
-    trace.sink = numbers(out.sink);
-    trace.log_copy = numbers(out.log_copy);
-    trace.h = std::move(collect.h);
-    trace.weights = std::move(collect.weights);
-    f(trace);
+    Labels labels;
+    for (int64_t row = 0; row < batch.rows && left > 0; ++row, --left) {
+      labels.first += static_cast<int64_t>(labels.places.size());
+      labels.places.clear();
+      for (int64_t t = 0; t < batch.length; ++t)
+        if (batch.targets[row * batch.length + t] >= 0) labels.places.push_back(memory + t);
+      if (labels.places.empty()) continue;
+      f(trace_of(in.backend, batch, row, before, memory, labels, out, collect.h, collect.weights));
+    }
   }
 }
 

@@ -9,7 +9,9 @@
 
 namespace copylab {
 
-// Arrays are by position, T of them; without a label at t their entries mean nothing. A head without a
+// Arrays are by position, T of them; without a label at t their entries mean nothing. In a stream the first
+// positions are those of the pointer's memory, which have no labels; those before the stream's start are of
+// token -1 and of a document of their own. A head without a
 // pointer leaves gate, sink, log_copy, copy_nll, copy_best and weights empty; one without a sink leaves sink
 // empty.
 struct PointerTrace {
@@ -30,6 +32,9 @@ struct PointerTrace {
 inline bool agrees(double nll, double of_model) {
   return std::abs(nll - of_model) <= 2e-3 * std::max(1.0, std::abs(nll));
 }
+
+// Positions T of every trace: those of the task's sequences, and of the memory of a stream.
+int64_t trace_length(const MeasureInput& in, const nn::Model& model);
 
 // f(trace) for test sequences 0..sequences-1, one at a time.
 void for_each_trace(const MeasureInput& in, const nn::Model& model, int64_t sequences,

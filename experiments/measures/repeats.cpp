@@ -9,7 +9,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "experiments/evaluate/evaluate.h"
-#include "experiments/train/trainer.h"
+#include "experiments/evaluate/split_walk.h"
 #include "tasks/distinct.h"
 
 namespace copylab {
@@ -125,11 +125,11 @@ std::vector<int64_t> default_blocks(const Task& task, std::pair<int64_t, int64_t
   return blocks;
 }
 
-Losses losses_on(const nn::Model& model, const Batch& batch, bool all_modes, Probe* probe) {
+Losses losses_on(const nn::Model& model, const Batch& batch, bool all_modes, Probe* probe, nn::Carry* carry) {
   const Backend& backend = model.parameters().backend();
   Tape tape(backend);
   tape.begin({.record = false, .training = false, .probe = probe});
-  nn::ModelInput in = model_input(tape, batch);
+  nn::ModelInput in = model_input(tape, batch, carry);
   in.want_argmax = all_modes;
   const nn::HeadOutput out = model.forward(tape, in);
   Losses losses;

@@ -35,7 +35,8 @@ struct Losses {
   std::vector<double> force_copy;        // with `all_modes`; infinite where the target is out of reach
   std::vector<double> gate, sink;        // of a pointer
 };
-Losses losses_on(const nn::Model& model, const Batch& batch, bool all_modes = false, Probe* probe = nullptr);
+Losses losses_on(const nn::Model& model, const Batch& batch, bool all_modes = false, Probe* probe = nullptr,
+                 nn::Carry* carry = nullptr);
 
 // The weight of position i on position i - offset, for i = first..n-1, of each of the (n, n) maps: (maps,
 // n - first). first >= offset.

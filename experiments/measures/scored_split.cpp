@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "experiments/evaluate/evaluate.h"
-#include "experiments/train/trainer.h"
+#include "experiments/evaluate/split_walk.h"
 
 namespace copylab {
 namespace {
@@ -17,15 +17,30 @@ class HiddenProbe : public Probe {
   Tensor hidden;
 };
 
-void append(std::vector<int32_t>& to, const std::vector<int32_t>& from) {
-  to.insert(to.end(), from.begin(), from.end());
+// Positions first..end-1 of a row of `width` numbers a position, added to `to`.
+template <class To, class From>
+void append(std::vector<To>& to, const std::vector<From>& from, int64_t first, int64_t end,
+            int64_t width = 1) {
+  if (from.empty()) return;
+  to.insert(to.end(), from.begin() + first * width, from.begin() + end * width);
+}
+
+void append_all(ScoredSplit& to, const ScoredSplit& from) {
+  const auto all = [](auto& a, const auto& b) { a.insert(a.end(), b.begin(), b.end()); };
+  all(to.tokens, from.tokens);
+  all(to.targets, from.targets);
+  all(to.segment, from.segment);
+  all(to.slice, from.slice);
+  all(to.nll, from.nll);
+  all(to.hidden, from.hidden);
 }
 
 }  // namespace
 
-Matrix ScoredSplit::states(int64_t sequence) const {
+Matrix ScoredSplit::states(int64_t sequence, int64_t first, int64_t end) const {
   using Floats = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-  return Eigen::Map<const Floats>(hidden.data() + sequence * length * dim, length, dim).cast<double>();
+  return Eigen::Map<const Floats>(hidden.data() + (sequence * length + first) * dim, end - first, dim)
+      .cast<double>();
 }
 
 namespace {
@@ -35,29 +50,38 @@ int64_t sequences_scored(const MeasureInput& in, Split split) {
 }
 
 ScoredSplit score(const MeasureInput& in, Split split) {
+  const int64_t sequences = sequences_scored(in, split), dim = in.model.dim(), lanes = in.task.lanes();
+  std::vector<ScoredSplit> lane(lanes);
   ScoredSplit out;
-  out.sequences = sequences_scored(in, split);
-  out.dim = in.model.dim();
-  const int64_t rows = in.settings.integer("eval.batch");
   Tape tape(in.backend);
-  for (int64_t first = 0; first < out.sequences; first += rows) {
-    const Batch batch = sequences_of(in.task, split, in.seed, first, std::min(rows, out.sequences - first));
-    out.length = batch.length;
-    append(out.tokens, batch.tokens);
-    append(out.targets, batch.targets);
-    append(out.segment, batch.segment);
-    append(out.slice, batch.slice);
+  SplitWalk walk(in.task, split, in.seed, sequences, in.settings.integer("eval.batch"));
+  while (walk.next()) {
+    const Batch& batch = walk.batch();
     HiddenProbe probe;
     tape.begin({.record = false, .training = false, .probe = &probe});
-    const nn::HeadOutput result = in.model.forward(tape, model_input(tape, batch));
-    const std::vector<double> nll = values_of(in.backend, result.nll);
+    const nn::HeadOutput result = in.model.forward(tape, walk.input(tape));
+    const std::vector<double> of_labels = values_of(in.backend, result.nll);
+    std::vector<double> nll;
     size_t next = 0;
-    for (const int32_t target : batch.targets) out.nll.push_back(target >= 0 ? nll[next++] : 0.0);
-    dispatch_float(probe.hidden.dtype(), "measure", [&](auto tag) {
-      const auto hidden = to_host<decltype(tag)>(in.backend, probe.hidden);
-      out.hidden.insert(out.hidden.end(), hidden.begin(), hidden.end());
-    });
+    for (const int32_t target : batch.targets) nll.push_back(target >= 0 ? of_labels[next++] : 0.0);
+    const std::vector<double> hidden = values_of(in.backend, probe.hidden);
+    // A stretch reads positions of the one before again; the new ones are its last.
+    const int64_t again = lanes > 0 && !batch.fresh ? batch.length - batch.advance : 0;
+    for (int64_t row = 0; row < batch.rows; ++row) {
+      ScoredSplit& to = lanes > 0 ? lane[row] : out;
+      const int64_t first = row * batch.length + again, end = (row + 1) * batch.length;
+      append(to.tokens, batch.tokens, first, end);
+      append(to.targets, batch.targets, first, end);
+      append(to.segment, batch.segment, first, end);
+      append(to.slice, batch.slice, first, end);
+      append(to.nll, nll, first, end);
+      append(to.hidden, hidden, first, end, dim);
+    }
   }
+  for (const ScoredSplit& one : lane) append_all(out, one);
+  out.sequences = lanes > 0 ? lanes : walk.sequences();
+  out.length = static_cast<int64_t>(out.tokens.size()) / out.sequences;
+  out.dim = dim;
   return out;
 }
 

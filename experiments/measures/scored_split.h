@@ -11,7 +11,8 @@
 
 namespace copylab {
 
-// Sequences 0..S-1 of a split, as evaluation reads them, of T positions each.
+// Sequences 0..S-1 of a split, as evaluation reads them, of T positions each. Of a stream task they are the
+// lanes, each of them one long sequence.
 struct ScoredSplit {
   int64_t sequences = 0, length = 0, dim = 0;
   std::vector<int32_t> tokens, targets, segment,
@@ -22,7 +23,8 @@ struct ScoredSplit {
   bool labelled(int64_t i) const { return targets[i] >= 0; }
   // Positions i and j of one sequence belong to one document.
   bool same_document(int64_t i, int64_t j) const { return segment.empty() || segment[i] == segment[j]; }
-  Matrix states(int64_t sequence) const;  // (T, D)
+  // Positions first..end-1 of a sequence (end - first, D).
+  Matrix states(int64_t sequence, int64_t first, int64_t end) const;
 };
 
 // Splits that were scored with one set of weights, for the next measure on the same.

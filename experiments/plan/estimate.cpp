@@ -46,7 +46,7 @@ Estimate estimate(const Settings& settings) {
   out.parameters = model.parameters().count();
   out.plan = train_plan(settings, *task);
   out.memory = estimate_memory(settings, out.plan, model);
-  out.flops_per_token = model.flops_per_token(task->length());
+  out.flops_per_token = model.flops_per_token(task->length(), task->lanes() > 0);
   out.evaluation_flops =
       evaluated_sequences(settings, out.plan) * static_cast<double>(task->length()) * out.flops_per_token;
   for (const std::string& name : measure_names(settings.text("run.measures")))

@@ -44,6 +44,36 @@ void expect_names(const h5::File& file, const std::string& group, const std::vec
            "{}: {}/{} is not part of this model", file.path().string(), group, name);
 }
 
+const std::string kCarry = "state/carry";
+
+void write_carry(h5::File& file, const nn::Carry& carry) {
+  if (carry.empty()) return;
+  file.make_group(kCarry);
+  const h5::Extent layers{carry.layers, carry.rows, carry.dim}, memory{carry.rows, carry.memory};
+  file.write<double>(kCarry + "/h", carry.h, layers);
+  file.write<double>(kCarry + "/c", carry.c, layers);
+  file.write<double>(kCarry + "/states", carry.states, {carry.rows, carry.memory, carry.dim});
+  file.write<int32_t>(kCarry + "/tokens", carry.tokens, memory);
+}
+
+nn::Carry read_carry(const h5::File& file) {
+  nn::Carry carry;
+  if (!file.has(kCarry)) return carry;
+  const h5::Extent h = file.shape(kCarry + "/h"), states = file.shape(kCarry + "/states");
+  expect(h.size() == 3 && states.size() == 3 && file.shape(kCarry + "/c") == h && states[0] == h[1] &&
+             states[2] == h[2] && file.shape(kCarry + "/tokens") == h5::Extent{h[1], states[1]},
+         "checkpoint", "{}: the arrays of {} do not fit together", file.path().string(), kCarry);
+  carry.layers = h[0];
+  carry.rows = h[1];
+  carry.dim = h[2];
+  carry.memory = states[1];
+  carry.h = file.read<double>(kCarry + "/h").values;
+  carry.c = file.read<double>(kCarry + "/c").values;
+  carry.states = file.read<double>(kCarry + "/states").values;
+  carry.tokens = file.read<int32_t>(kCarry + "/tokens").values;
+  return carry;
+}
+
 CheckpointState read_state(const h5::File& file) {
   expect(file.has("state"), "checkpoint", "{}: not a checkpoint: no /state", file.path().string());
   CheckpointState state;
@@ -55,6 +85,7 @@ CheckpointState read_state(const h5::File& file) {
   state.plateau.factor = file.attribute_as<double>("state", "plateau_factor");
   state.plateau.best = file.attribute_as<double>("state", "plateau_best");
   state.plateau.seen = file.attribute_as<bool>("state", "plateau_seen");
+  state.carry = read_carry(file);
   return state;
 }
 
@@ -80,6 +111,7 @@ void save_checkpoint(const std::filesystem::path& path, const CheckpointState& s
     file.set_attribute("state", "plateau_factor", state.plateau.factor);
     file.set_attribute("state", "plateau_best", state.plateau.best);
     file.set_attribute("state", "plateau_seen", state.plateau.seen);
+    write_carry(file, state.carry);
   });
 }
 

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <string>
 
+#include "core/nn/carry.h"
 #include "core/nn/parameters.h"
 #include "core/optim/optimizer.h"
 #include "core/optim/schedule.h"
@@ -19,6 +20,7 @@ struct CheckpointState {
   int64_t train_rows = 0;  // rows logged so far: resuming checks that they are all there
   int64_t valid_rows = 0;
   optim::Plateau plateau;
+  nn::Carry carry;  // of a stream task: /state/carry/h, c (L, B, D), states (B, M, D), tokens (B, M)
 };
 
 // Replaces `file` atomically. Without an optimizer only the weights are stored.

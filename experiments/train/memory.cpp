@@ -4,22 +4,10 @@
 #include <algorithm>
 #include <fstream>
 
-#include "core/nn/transformer.h"
+#include "core/nn/backbone.h"
 
 namespace copylab {
 namespace {
-
-// Numbers that the backbone keeps of a position for the backward pass.
-double backbone_activations(const Settings& settings) {
-  const nn::TransformerShape s = nn::transformer_options(settings).shape;
-  const double dim = static_cast<double>(s.dim), ffn = static_cast<double>(s.ffn);
-  const double kv = dim / static_cast<double>(s.heads) * static_cast<double>(s.kv_heads);
-  // A block: two norms, q before and after rotation, attention, o, down and two residual sums (9 D); k before
-  // and after rotation, and v (3 KV); gate, up and their product (3 F).
-  const double block = 9 * dim + 3 * kv + 3 * ffn;
-  // Embedding, final norm, and the labelled rows that the head reads.
-  return static_cast<double>(s.layers) * block + 3 * dim;
-}
 
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
@@ -43,14 +31,21 @@ MemoryEstimate estimate_memory(const Settings& settings, const TrainPlan& plan, 
   m.parameters = m.gradients = scalar * parameters.flat_size();
   m.optimizer =
       optim::Optimizer::state_bytes(plan.optimizer.kind, parameters.flat_size(), parameters.dtype());
-  const double per_position = backbone_activations(settings) + model.head().activations_per_token();
+  // A stream's memory adds to the keys that a pointer looks at.
+  const bool stream = settings.has("task.lanes") && settings.integer("task.lanes") > 0;
+  const int64_t memory = stream ? model.head().memory() : 0;
+  const double more = static_cast<double>(memory) / static_cast<double>(plan.length);
+  double per_position = nn::find_backbone(settings.text("model.kind")).activations_per_position(settings) +
+                        model.head().activations_per_token(1 + more);
+  if (memory > 0)  // the memory, which has no gradient, and all keys in one array
+    per_position += (1 + 1.5 * more) * static_cast<double>(model.dim());
   const auto bytes = [&](int64_t sequences, double numbers) {
     return static_cast<int64_t>(numbers * static_cast<double>(sequences * plan.length * scalar));
   };
   m.batch = plan.batch;
   m.activations = bytes(plan.batch, 2 * per_position);
-  m.evaluation =
-      bytes(settings.integer("eval.batch"), per_position + model.head().decision_per_token(plan.length));
+  m.evaluation = bytes(stream ? plan.batch : settings.integer("eval.batch"),
+                       per_position + model.head().decision_per_token(memory + plan.length));
   return m;
 }
 

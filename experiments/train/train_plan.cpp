@@ -23,6 +23,14 @@ TrainPlan train_plan(const Settings& settings, const Task& task) {
   plan.accumulate = settings.integer("train.accumulate");
   plan.length = task.length();
 
+  if (const int64_t lanes = task.lanes(); lanes > 0) {
+    expect(plan.batch == lanes, "train", "train.batch must be task.lanes = {}, a row for each stream: got {}",
+           lanes, plan.batch);
+    expect(plan.accumulate == 1, "train",
+           "train.accumulate must be 1 with task.lanes = {}, since batches follow each other: got {}", lanes,
+           plan.accumulate);
+  }
+
   const std::string& budget = settings.text("train.budget");
   if (budget == "steps")
     plan.steps = settings.integer("train.steps");

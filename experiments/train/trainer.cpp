@@ -8,16 +8,6 @@
 
 namespace copylab {
 
-nn::ModelInput model_input(Tape& tape, const Batch& batch) {
-  const Shape shape{batch.rows, batch.length};
-  nn::ModelInput in;
-  in.tokens = tape.constant(batch.tokens, shape);
-  in.targets = tape.constant(batch.targets, shape);
-  if (!batch.segment.empty()) in.segment = tape.constant(batch.segment, shape);
-  if (!batch.meta.empty()) in.meta = tape.constant(batch.meta, shape);
-  return in;
-}
-
 Trainer::Trainer(const Task& task, nn::Model& model, const TrainPlan& plan, uint64_t seed)
     : task_(task),
       model_(model),
@@ -32,17 +22,19 @@ Trainer::Update Trainer::update() {
     batches.push_back(task_.batch(Split::train, seed_, step_ * plan_.accumulate + i, plan_.batch));
 
   Update result;
-  result.loss = accumulate_gradient(batches, false);
+  nn::Carry carry = carry_;
+  result.loss = accumulate_gradient(batches, carry, false);
   if (!std::isfinite(result.loss)) explain_non_finite(batches, "loss");
   result.grad_norm = optim::gradient_norm(model_.parameters());
   if (!std::isfinite(result.grad_norm)) explain_non_finite(batches, "gradient");
   result.lr = plan_.schedule.at(step_) * plateau_.factor;
   optimizer_.step(result.lr, optim::clip_scale(result.grad_norm, plan_.clip));
   ++step_;
+  carry_ = std::move(carry);
   return result;
 }
 
-double Trainer::accumulate_gradient(const std::vector<Batch>& batches, bool check_finite) {
+double Trainer::accumulate_gradient(const std::vector<Batch>& batches, nn::Carry& carry, bool check_finite) {
   const auto labels_of = [](const Batch& batch) {
     return std::count_if(batch.targets.begin(), batch.targets.end(), [](int32_t t) { return t >= 0; });
   };
@@ -58,7 +50,8 @@ double Trainer::accumulate_gradient(const std::vector<Batch>& batches, bool chec
     options.seed = seed_;
     options.step = static_cast<uint64_t>(step_ * plan_.accumulate) + i;
     tape_.begin(options);
-    const nn::HeadOutput out = model_.forward(tape_, model_input(tape_, batches[i]));
+    const nn::HeadOutput out =
+        model_.forward(tape_, model_input(tape_, batches[i], task_.lanes() > 0 ? &carry : nullptr));
     const Tensor sum = ops::weighted_sum(tape_, nn::training_loss(tape_, out));
     dispatch_float(out.nll.dtype(), "train", [&](auto tag) {
       using T = decltype(tag);
@@ -72,8 +65,9 @@ double Trainer::accumulate_gradient(const std::vector<Batch>& batches, bool chec
 void Trainer::explain_non_finite(const std::vector<Batch>& batches, const std::string& symptom) {
   model_.parameters().zero_grad();
   std::string op = "gradient_norm", detail = "every op's numbers are finite, but their norm is not";
+  nn::Carry carry = carry_;
   try {
-    accumulate_gradient(batches, true);
+    accumulate_gradient(batches, carry, true);
   } catch (const NonFiniteError& error) {
     op = error.op();
     detail = error.what();

@@ -4,6 +4,7 @@
 #include "core/nn/model.h"
 #include "core/optim/optimizer.h"
 #include "core/optim/schedule.h"
+#include "experiments/evaluate/split_walk.h"
 #include "experiments/train/train_plan.h"
 #include "tasks/task.h"
 
@@ -22,7 +23,7 @@ class Trainer {
   // The next update: batches accumulate·step … of the training split, gradient of the mean loss (with the
   // head's auxiliary loss, if it has one) over all of their labels, clipping by the global norm, optimizer.
   // NaN or Inf in loss or gradient throws NonFiniteError that names the step and the op it came from, and
-  // leaves weights and optimizer as they were.
+  // leaves weights, optimizer and carry as they were.
   Update update();
 
   int64_t step() const { return step_; }  // updates done
@@ -34,14 +35,16 @@ class Trainer {
   // What a checkpoint holds besides the weights.
   optim::Optimizer& optimizer() { return optimizer_; }
   optim::Plateau& plateau() { return plateau_; }
+  nn::Carry& carry() { return carry_; }  // of the streams of a stream task
   void resume_at(int64_t step) { step_ = step; }
 
   // Largest use of the step arena so far, bytes.
   size_t peak_activations() { return tape_.arena().peak(); }
 
  private:
-  // Adds the gradient of the mean loss of this step's batches, and returns that loss.
-  double accumulate_gradient(const std::vector<Batch>& batches, bool check_finite);
+  // Adds the gradient of the mean loss of this step's batches, and returns that loss. `carry`: what the lanes
+  // remember, before and after.
+  double accumulate_gradient(const std::vector<Batch>& batches, nn::Carry& carry, bool check_finite);
   [[noreturn]] void explain_non_finite(const std::vector<Batch>& batches, const std::string& symptom);
 
   const Task& task_;
@@ -50,11 +53,9 @@ class Trainer {
   uint64_t seed_;
   optim::Optimizer optimizer_;
   optim::Plateau plateau_;
+  nn::Carry carry_;
   Tape tape_;
   int64_t step_ = 0;
 };
-
-// A batch as the input of a model; arrays live on the tape until its next begin().
-nn::ModelInput model_input(Tape& tape, const Batch& batch);
 
 }  // namespace copylab

@@ -104,6 +104,7 @@ class Worker {
     if (state) {
       trainer.resume_at(state->step);
       trainer.plateau() = state->plateau;
+      trainer.carry() = state->carry;
       folder_.append_log(fmt::format("resumed at step {} of {}", state->step, plan_.steps));
     } else {
       initialise();
@@ -137,6 +138,7 @@ class Worker {
       state.step = trainer.step();
       state.tokens = trainer.tokens();
       state.plateau = trainer.plateau();
+      state.carry = trainer.carry();
       writer_->save(state, model_->parameters(), trainer.optimizer());
       saved = trainer.step();
       last_save = Clock::now();

@@ -28,6 +28,14 @@
 // task.predict_from_meta off by the token of the text before it. So runs with and without meta-tokens, and
 // with either kind of labels, are asked for the same targets of the same windows; task.meta_placement = none
 // leaves the places of meta-tokens empty, at the end, and is what they compare with.
+//
+// With task.lanes the split is read as that many contiguous streams instead (lanes.h), across documents:
+// batch i holds the i-th stretch of T positions of each, in order, and a model may carry its state on. With
+// task.advance A < T a stretch overlaps the one before by T - A positions, which are read again and not
+// labelled again. Two lanes of ten targets, T = 6, A = 2:
+//
+//   batch 0: targets 1 2 3 4 5 6 | 11 12 …     batch 1: . . . . 7 8 | . . . . 17 18     batch 2: . . . . 9 10
+//   | …
 #include "tasks/text/text.h"
 
 #include <algorithm>
@@ -41,6 +49,7 @@
 #include "tasks/text/content.h"
 #include "tasks/text/corpus.h"
 #include "tasks/text/encoded_text.h"
+#include "tasks/text/lanes.h"
 #include "tasks/text/utf8.h"
 #include "tasks/text/windows.h"
 
@@ -53,6 +62,8 @@ class TextTask : public Task {
  public:
   explicit TextTask(const Settings& settings)
       : length_(settings.integer("task.length")),
+        advance_(settings.integer("task.advance") ? settings.integer("task.advance") : length_),
+        recent_(settings.integer("task.recent")),
         metas_(std::llround(settings.real("task.meta_rate") * static_cast<double>(length_))),
         placement_(settings.text("task.meta_placement")),
         label_metas_(settings.flag("task.meta_loss")),
@@ -76,7 +87,16 @@ class TextTask : public Task {
                                 .level = settings.text("task.level"),
                                 .vocab = vocab == 0 ? 0 : vocab - kept_,
                                 .content = settings.text("task.content")});
+    const int64_t lanes = settings.integer("task.lanes");
+    expect(lanes == 0 || metas_ == 0, "text", "task.meta_rate needs sequences: task.lanes = 0");
+    expect(lanes > 0 || advance_ == length_, "text", "task.advance = {} needs streams: set task.lanes",
+           advance_);
     for (const Split split : {Split::train, Split::valid, Split::test}) {
+      if (lanes > 0) {
+        lanes_.emplace_back(static_cast<int64_t>(text_->split(split).tokens.ids.size()), lanes, length_,
+                            advance_);
+        continue;
+      }
       std::vector<int64_t> starts = text_->split(split).starts;
       if (settings.flag("task.cross_documents")) starts = {starts.front(), starts.back()};
       windows_.emplace_back(starts, length_ - metas_, split == Split::train);
@@ -87,8 +107,10 @@ class TextTask : public Task {
 
   int64_t vocab() const override { return text_->tokenizer->vocab() + kept_; }
   int64_t length() const override { return length_; }
+  int64_t lanes() const override { return lanes_.empty() ? 0 : lanes_.front().lanes(); }
 
   Batch batch(Split split, uint64_t seed, int64_t index, int64_t rows) const override {
+    if (lanes() > 0) return stretch(split, seed, index, rows);
     Batch b = blank_batch(rows, length_);
     b.slice.assign(b.slice.size(), kNew);
     b.bytes.assign(b.slice.size(), 0);
@@ -143,6 +165,12 @@ class TextTask : public Task {
   }
 
   std::vector<std::pair<std::string, double>> budget(int64_t sequences) const override {
+    if (lanes() > 0) {
+      const text::Lanes& train = lanes_[static_cast<size_t>(Split::train)];
+      const double passes =
+          static_cast<double>(sequences) / static_cast<double>(train.lanes() * train.stretches());
+      return {{"epochs", passes}, {"labels", passes * static_cast<double>(train.targets())}};
+    }
     const text::Windows& windows = windows_[static_cast<size_t>(Split::train)];
     const double epochs = static_cast<double>(sequences) / static_cast<double>(windows.size());
     return {{"epochs", epochs}, {"labels", epochs * static_cast<double>(windows.targets())}};
@@ -182,9 +210,51 @@ class TextTask : public Task {
   std::string placement_;
   bool label_metas_, predict_from_meta_;
   int64_t kept_;  // ids behind those of the text
+  // Stretch `index` of every lane; validation and test have none past their end.
+  Batch stretch(Split split, uint64_t seed, int64_t index, int64_t rows) const {
+    const text::Lanes& lanes = lanes_[static_cast<size_t>(split)];
+    expect(rows == lanes.lanes(), "text", "batches of task.lanes = {} rows expected: got {}", lanes.lanes(),
+           rows);
+    Batch b = blank_batch(rows, length_);
+    b.slice.assign(b.slice.size(), kNew);
+    b.bytes.assign(b.slice.size(), 0);
+    b.advance = advance_;
+    int64_t turn = 0;
+    if (split == Split::train) {
+      const int64_t epoch = index / lanes.stretches();
+      index %= lanes.stretches();
+      turn = lanes.draw_turn(Random(seed, "text.turn.train", static_cast<uint64_t>(epoch)));
+    }
+    b.fresh = index == 0;
+    const text::TokenStream& stream = text_->split(split);
+    const std::vector<int32_t>& ids = stream.tokens.ids;
+    std::vector<int64_t> seen(vocab(),
+                              -1);  // when each id was last read; places of different rows are far apart
+    for (int64_t row = 0; row < rows; ++row) {
+      const int64_t first = lanes.first(index), size = lanes.size(row);
+      const int64_t begin = std::max<int64_t>(0, first - recent_ + 1),
+                    base = row * (lanes.targets() + recent_);
+      for (int64_t place = begin; place < std::min(first + length_, size); ++place) {
+        const int64_t target = lanes.target(row, place, turn), t = place - first;
+        seen[ids[target - 1]] = base + place;
+        if (t < 0) continue;
+        const int64_t cell = row * length_ + t;
+        b.tokens[cell] = ids[target - 1];
+        if (place < lanes.fresh(index)) continue;
+        b.targets[cell] = ids[target];
+        b.bytes[cell] = text_->bytes(stream, target);
+        const int64_t last = seen[ids[target]];
+        b.slice[cell] = last >= base + begin && last > base + place - recent_ ? kCopyable : kNew;
+      }
+    }
+    return b;
+  }
+
+  int64_t advance_, recent_;
   std::string name_;
   std::shared_ptr<const text::EncodedText> text_;
-  std::vector<text::Windows> windows_;  // by split
+  std::vector<text::Windows> windows_;  // by split, without lanes
+  std::vector<text::Lanes> lanes_;      // by split, with lanes
 };
 
 // The text on lines of 96 characters, with ^ below the targets that are copyable. ⏎ is a newline, ? another
@@ -279,6 +349,25 @@ std::vector<Field> fields() {
            "a token of the text is predicted where the one before it stands, be it a meta-token; false: by "
            "the last token of the text",
        .later = true},
+      {.path = "task.lanes",
+       .fallback = int64_t{0},
+       .doc = "read each split as this many contiguous streams side by side, across documents; 0 = as "
+              "independent windows",
+       .min = 0,
+       .max = 1 << 20,
+       .later = true},
+      {.path = "task.advance",
+       .fallback = int64_t{0},
+       .doc = "lanes: positions by which a stream moves on per batch, only new ones being labelled; 0 = T",
+       .min = 0,
+       .max = 1 << 20,
+       .later = true},
+      {.path = "task.recent",
+       .fallback = int64_t{100},
+       .doc = "lanes: a target is copyable if it is among this many tokens read last",
+       .min = 1,
+       .max = 1 << 20,
+       .later = true},
   };
 }
 
@@ -304,7 +393,8 @@ std::vector<std::vector<std::pair<std::string, Value>>> variants() {
            {"task.symbols", true},
            {"task.meta_rate", 0.25},
            {"task.meta_placement", std::string("periodic")},
-           {"task.predict_from_meta", false}}};
+           {"task.predict_from_meta", false}},
+          {{"task.lanes", int64_t{20}}, {"task.length", int64_t{35}}, {"task.advance", int64_t{30}}}};
 }
 
 }  // namespace

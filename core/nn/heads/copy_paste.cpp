@@ -106,7 +106,7 @@ class CopyPaste : public Head {
     pointer_.copy_self = settings.flag("head.copy_self");
     pointer_.probe = "copy_head.weights";
     Parameters& p = context.parameters;
-    const Init in = Init::normal(context.init_std);
+    const Init in = context.init;
     q_ = &p.add("copy_head.q.weight", {dim_, width_}, in, true);
     k_ = &p.add("copy_head.k.weight", {dim_, width_}, in, true);
     if (has_sink_) {
@@ -176,9 +176,12 @@ class CopyPaste : public Head {
 
   int64_t cache_per_token() const override { return dim_; }
   // Queries and keys, projected and normalised, and the scaled queries.
-  double activations_per_token() const override { return (qk_norm_ ? 5.0 : 2.0) * static_cast<double>(dim_); }
+  double activations_per_token(double keys) const override {
+    return (qk_norm_ ? 3 + 2 * keys : 1 + keys) * static_cast<double>(dim_);
+  }
   // The most probable token of a mixture is found from the weights of all positions.
   double decision_per_token(int64_t length) const override { return static_cast<double>(length); }
+  int64_t memory() const override { return pointer_.window > 0 ? pointer_.window - 1 : 0; }
 
  private:
   // Auxiliary losses of papers: CPLM §2.7 (CPLM_LM_AUX, and CPLM_AUX_NOCOPY where it is over the vocabulary)
@@ -204,7 +207,7 @@ class CopyPaste : public Head {
     const bool q_cut = detach_ == "q" || detach_ == "both", k_cut = detach_ == "k" || detach_ == "both";
     const int64_t batch = in.tokens.dim(0), length = in.tokens.dim(1);
     Tensor q = ops::linear(tape, q_cut ? in.h.detach() : in.h, *q_);
-    Tensor k = ops::linear(tape, k_cut ? in.h.detach() : in.h, *k_);
+    Tensor k = ops::linear(tape, k_cut ? in.keys.detach() : in.keys, *k_);
     if (qk_norm_) {
       q = ops::scale_by(tape, ops::rms_norm(tape, q, {}, kQkNormEps), *q_gain_);
       k = ops::rms_norm(tape, k, {}, kQkNormEps);
@@ -218,8 +221,8 @@ class CopyPaste : public Head {
     ops::PointerOptions options = pointer_;
     options.segment = in.segment;
     options.want_weights = in.want_argmax;
-    return ops::pointer(tape, q.reshape({batch, length, dim_}), k.reshape({batch, length, dim_}), sink,
-                        in.tokens, in.targets, options);
+    return ops::pointer(tape, q.reshape({batch, length, dim_}), k.reshape({batch, in.memory + length, dim_}),
+                        sink, in.key_tokens, in.targets, options);
   }
 
   LmProjection lm_;

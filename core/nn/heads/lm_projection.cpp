@@ -30,7 +30,7 @@ LmProjection::LmProjection(const HeadContext& context, const Settings& settings,
   expect(rank_ <= dim_ && backward_rank_ <= dim_, "head",
          "head.rank = {} and head.backward_rank = {} must not exceed the width {}", rank_, backward_rank_,
          dim_);
-  const Init init = Init::normal(context.init_std);
+  const Init init = context.init;
   if (context.tied) {
     weight_ = context.embedding;
   } else if (rank_ == 0) {

@@ -27,7 +27,7 @@ class MixtureOfSoftmaxes : public Head {
   MixtureOfSoftmaxes(const HeadContext& context, const Settings& settings)
       : lm_(context, settings, 0), dim_(context.dim), components_(settings.integer("head.components")) {
     Parameters& p = context.parameters;
-    const Init init = Init::normal(context.init_std);
+    const Init init = context.init;
     prior_ = &p.add("mixture_head.prior.weight", {components_, dim_}, init, true);
     latent_ = &p.add("mixture_head.latent.weight", {components_ * dim_, dim_}, init, true);
   }
@@ -65,7 +65,9 @@ class MixtureOfSoftmaxes : public Head {
     return 2.0 * k * dim * (dim + 1.0) + k * lm_.flops();
   }
   // The states of all softmaxes, before and after tanh.
-  double activations_per_token() const override { return 2.0 * static_cast<double>(components_ * dim_); }
+  double activations_per_token(double) const override {
+    return 2.0 * static_cast<double>(components_ * dim_);
+  }
 
  private:
   // The token of largest probability (M), ties to the smaller one. It need not be the favourite of any

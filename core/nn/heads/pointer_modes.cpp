@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <unordered_map>
 
@@ -14,8 +15,8 @@ void decide_as(Tape& tape, const HeadInput& in, const Candidates& candidates, co
                int64_t fixed, const ops::PointerResult& pointer, bool drop_sink, HeadOutput& out) {
   const Backend& backend = tape.backend();
   const int64_t labelled = static_cast<int64_t>(in.rows.size()), length = candidates.length;
-  const int64_t columns = fixed + candidates.per_row;
-  const auto tokens = to_host<int32_t>(backend, in.tokens);
+  const int64_t columns = fixed + candidates.per_row, keys = in.memory + length;
+  const auto tokens = to_host<int32_t>(backend, in.key_tokens);
   const auto lm_argmax = to_host<int32_t>(backend, lm.argmax);
   const auto lse = to_host<T>(backend, lm.lse), logits = to_host<T>(backend, lm.logits);
   const auto weights = to_host<T>(backend, pointer.weights);
@@ -29,9 +30,9 @@ void decide_as(Tape& tape, const HeadInput& in, const Candidates& candidates, co
     const int64_t row = in.rows[i], b = row / length, t = row % length;
     mass.clear();
     double sources = 0.0;
-    for (int64_t p = 0; p <= t; ++p) {
-      const double w = static_cast<double>(weights[row * length + p]);
-      if (w > 0) mass[tokens[b * length + p]] += w;
+    for (int64_t p = 0; p <= in.memory + t; ++p) {
+      const double w = static_cast<double>(weights[row * keys + p]);
+      if (w > 0) mass[tokens[b * keys + p]] += w;
       sources += w;
     }
     double a = static_cast<double>(gate[i]);
@@ -75,13 +76,14 @@ void decide_as(Tape& tape, const HeadInput& in, const Candidates& candidates, co
 Candidates find_candidates(Tape& tape, const HeadInput& in) {
   Candidates out;
   if (!in.want_argmax) return out;
-  const int64_t batch = in.tokens.dim(0), length = in.tokens.dim(1);
-  const std::vector<int32_t> tokens = to_host<int32_t>(tape.backend(), in.tokens);
+  const int64_t batch = in.tokens.dim(0), keys = in.key_tokens.dim(1);
+  const std::vector<int32_t> tokens = to_host<int32_t>(tape.backend(), in.key_tokens);
   std::vector<std::vector<int32_t>> distinct(batch);
-  out.length = length;
+  out.length = in.tokens.dim(1);
   for (int64_t b = 0; b < batch; ++b) {
     std::vector<int32_t>& d = distinct[b];
-    d.assign(tokens.begin() + b * length, tokens.begin() + (b + 1) * length);
+    std::copy_if(tokens.begin() + b * keys, tokens.begin() + (b + 1) * keys, std::back_inserter(d),
+                 [](int32_t id) { return id >= 0; });
     std::sort(d.begin(), d.end());
     d.erase(std::unique(d.begin(), d.end()), d.end());
     out.per_row = std::max<int64_t>(out.per_row, static_cast<int64_t>(d.size()));

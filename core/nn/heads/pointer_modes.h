@@ -8,8 +8,8 @@
 
 namespace copylab::nn {
 
-// The distinct tokens of each sequence, as candidates for the most probable token: outside of them the
-// mixture is proportional to the LM head, whose own argmax is known.
+// The distinct tokens of each sequence and of its memory, as candidates for the most probable token: outside
+// of them the mixture is proportional to the LM head, whose own argmax is known.
 struct Candidates {
   int64_t per_row = 0;       // the most that any sequence has
   int64_t length = 1;        // T

@@ -51,7 +51,7 @@ class PointerSentinel : public Head {
     pointer_.scale = scale_;
     Parameters& p = context.parameters;
     if (settings.text("head.projection") == "tanh") {
-      q_ = &p.add("copy_head.q.weight", {dim_, dim_}, Init::normal(context.init_std), true);
+      q_ = &p.add("copy_head.q.weight", {dim_, dim_}, context.init, true);
       q_bias_ = &p.add("copy_head.q.bias", {dim_}, Init::constant(0.0), false);
     }
     sentinel_ = &p.add("copy_head.sentinel", {dim_}, Init::normal(settings.real("head.sentinel_std")), false);
@@ -66,9 +66,9 @@ class PointerSentinel : public Head {
     ops::PointerOptions options = pointer_;
     options.segment = in.segment;
     options.want_weights = in.want_argmax;
-    const Shape states{batch, length, dim_};
-    const ops::PointerResult pointer =
-        ops::pointer(tape, q.reshape(states), in.h.reshape(states), sentinel, in.tokens, in.targets, options);
+    const ops::PointerResult pointer = ops::pointer(tape, q.reshape({batch, length, dim_}),
+                                                    in.keys.reshape({batch, in.memory + length, dim_}),
+                                                    sentinel, in.key_tokens, in.targets, options);
     const auto at_rows = [&](const Tensor& x) {
       return select_rows(tape, x.reshape({x.size(), 1}), in.rows).reshape({labelled});
     };
@@ -107,9 +107,10 @@ class PointerSentinel : public Head {
 
   int64_t cache_per_token() const override { return dim_; }
   // Queries before and after tanh; the keys are the hidden states.
-  double activations_per_token() const override { return q_ ? 2.0 * static_cast<double>(dim_) : 0.0; }
+  double activations_per_token(double) const override { return q_ ? 2.0 * static_cast<double>(dim_) : 0.0; }
   // The most probable token of a mixture is found from the weights of all positions.
   double decision_per_token(int64_t length) const override { return static_cast<double>(length); }
+  int64_t memory() const override { return pointer_.window > 0 ? pointer_.window - 1 : 0; }
 
  private:
   LmProjection lm_;

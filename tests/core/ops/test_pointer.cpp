@@ -14,36 +14,40 @@ namespace {
 struct Case {
   int64_t batch, length, dim, window;
   bool next_token, copy_self, sink, segment;
-  int32_t vocab = 4;  // few token types: several matches a row; many: one or none
+  int32_t vocab = 4;   // few token types: several matches a row; many: one or none
+  int64_t memory = 0;  // M; of sequence b the first b + 1 of these keys are empty
+  int64_t keys() const { return memory + length; }
 };
 
 struct Tokens {
   std::vector<int32_t> tokens, targets, segment;
   explicit Tokens(const Case& c)
-      : tokens(random_ids(c.batch * c.length, "tokens", 0, c.vocab)),
+      : tokens(random_ids(c.batch * c.keys(), "tokens", 0, c.vocab)),
         targets(random_ids(c.batch * c.length, "targets", -1, c.vocab)) {
-    for (int64_t i = 0; i < c.batch * c.length; ++i)
-      segment.push_back(static_cast<int32_t>(i % c.length / 6));
+    for (int64_t i = 0; i < c.batch * c.keys(); ++i)
+      segment.push_back(static_cast<int32_t>(i % c.keys() / 6));
+    for (int64_t b = 0; b < c.batch && c.memory > 0; ++b)
+      for (int64_t j = 0; j <= std::min(b, c.memory - 1); ++j) tokens[b * c.keys() + j] = -1;
   }
 };
 
 std::vector<Input> inputs_of(const Case& c, double scale = 1) {
   std::vector<Input> x = {random_input({c.batch, c.length, c.dim}, "q", scale),
-                          random_input({c.batch, c.length, c.dim}, "k")};
+                          random_input({c.batch, c.keys(), c.dim}, "k")};
   if (c.sink) x.push_back(random_input({c.batch, c.length}, "sink", scale));
   return x;
 }
 
 ops::PointerResult call(Tape& tape, const std::vector<Tensor>& x, const Case& c, bool want_weights) {
   const Tokens ids(c);
-  const Shape rows{c.batch, c.length};
+  const Shape rows{c.batch, c.length}, keys{c.batch, c.keys()};
   ops::PointerOptions o;
   o.window = c.window;
   o.next_token = c.next_token;
   o.copy_self = c.copy_self;
   o.want_weights = want_weights;
-  if (c.segment) o.segment = tape.constant(ids.segment, rows);
-  return ops::pointer(tape, x[0], x[1], c.sink ? x[2] : Tensor(), tape.constant(ids.tokens, rows),
+  if (c.segment) o.segment = tape.constant(ids.segment, keys);
+  return ops::pointer(tape, x[0], x[1], c.sink ? x[2] : Tensor(), tape.constant(ids.tokens, keys),
                       tape.constant(ids.targets, rows), o);
 }
 
@@ -63,35 +67,36 @@ Op with_weights(const Case& c) {
 // log_copy, log_sink, weights by the definition, in logs throughout.
 std::vector<std::vector<double>> reference(const Case& c, const std::vector<Input>& x) {
   const Tokens ids(c);
-  const int64_t B = c.batch, T = c.length, d = c.dim;
+  const int64_t B = c.batch, T = c.length, K = c.keys(), M = c.memory, d = c.dim;
   const auto log_add = [](double a, double b) {
     const double high = std::max(a, b);
     return high == -INFINITY ? high : high + std::log1p(std::exp(std::min(a, b) - high));
   };
-  std::vector<double> log_copy(B * T), log_sink(B * T), weights(B * T * T);
+  std::vector<double> log_copy(B * T), log_sink(B * T), weights(B * T * K);
   for (int64_t b = 0; b < B; ++b)
     for (int64_t t = 0; t < T; ++t) {
       const int64_t row = b * T + t;
       const double sink = c.sink ? x[2].values[row] : -INFINITY;
       double total = sink, matching = -INFINITY;
       bool any = false;
-      std::vector<double> score(T, -INFINITY);
-      for (int64_t p = 0; p < T; ++p) {
-        const int64_t j = p - (c.next_token ? 1 : 0);
-        if (j < 0 || p > t || (p == t && !c.copy_self)) continue;
-        if (c.window > 0 && j <= t - c.window) continue;
-        if (c.segment && ids.segment[row] != ids.segment[b * T + j]) continue;
+      std::vector<double> score(K, -INFINITY);
+      for (int64_t p = 0; p < K; ++p) {
+        const int64_t j = p - (c.next_token ? 1 : 0), now = M + t;
+        if (j < 0 || p > now || (p == now && !c.copy_self)) continue;
+        if (c.window > 0 && j <= now - c.window) continue;
+        if (c.segment && ids.segment[b * K + now] != ids.segment[b * K + j]) continue;
+        if (ids.tokens[b * K + j] < 0) continue;
         double dot = 0;
-        for (int64_t i = 0; i < d; ++i) dot += x[0].values[row * d + i] * x[1].values[(b * T + j) * d + i];
+        for (int64_t i = 0; i < d; ++i) dot += x[0].values[row * d + i] * x[1].values[(b * K + j) * d + i];
         score[p] = dot / std::sqrt(double(d));
         any = true;
         total = log_add(total, score[p]);
-        if (ids.targets[row] >= 0 && ids.tokens[b * T + p] == ids.targets[row])
+        if (ids.targets[row] >= 0 && ids.tokens[b * K + p] == ids.targets[row])
           matching = log_add(matching, score[p]);
       }
       log_copy[row] = any ? matching - total : -INFINITY;
       log_sink[row] = any ? sink - total : 0.0;
-      for (int64_t p = 0; p < T && any; ++p) weights[row * T + p] = std::exp(score[p] - total);
+      for (int64_t p = 0; p < K && any; ++p) weights[row * K + p] = std::exp(score[p] - total);
     }
   return {log_copy, log_sink, weights};
 }
@@ -114,6 +119,35 @@ TEST_CASE("pointer equals its definition under every option", "[pointer]") {
           CHECK(difference(narrow.outputs[i], expected[i]) < 1e-5);
         }
       }
+}
+
+TEST_CASE("pointer with keys from before its rows equals its definition, and its gradients", "[pointer]") {
+  for (int64_t memory : {1, 4, 40})
+    for (int64_t window : {0, 3, 30})
+      for (int flags = 0; flags < 16; ++flags) {
+        const Case c{3, 21,    5, window, bool(flags & 1), bool(flags & 2), bool(flags & 4), bool(flags & 8),
+                     4, memory};
+        const std::vector<Input> x = inputs_of(c);
+        const auto expected = reference(c, x);
+        CAPTURE(memory, window, flags);
+        const OpResult wide = run_op<double>(with_weights(c), x), narrow = run_op<float>(with_weights(c), x);
+        CHECK(wide.overruns.empty());
+        for (size_t i = 0; i < 3; ++i) {
+          CHECK(difference(wide.outputs[i], expected[i]) < 1e-12);
+          CHECK(difference(narrow.outputs[i], expected[i]) < 1e-5);
+        }
+      }
+  for (int flags = 0; flags < 16; ++flags) {
+    const Case c{
+        2, 4, 3, flags % 3 == 0 ? 5 : 0, bool(flags & 1), bool(flags & 2), bool(flags & 4), bool(flags & 8),
+        3, 6};
+    CAPTURE(flags);
+    check_op(op_of(c), inputs_of(c));
+  }
+  const Case wide{1, 600, 5, 300, false, true, true, false, 20, 299};  // several chunks of rows
+  CHECK(difference(run_op<double>(op_of(wide), inputs_of(wide)).outputs[0],
+                   reference(wide, inputs_of(wide))[0]) < 1e-12);
+  CHECK(thread_error(op_of(wide), inputs_of(wide)) == "");
 }
 
 TEST_CASE("pointer over several chunks of rows equals its definition", "[pointer]") {
@@ -208,7 +242,7 @@ TEST_CASE("pointer refuses shapes that do not fit", "[pointer]") {
   const Tensor q = tape.scratch(DType::f32, {2, 5, 3}), ids = tape.scratch(DType::i32, {2, 5});
   CHECK(error_of([&] {
           ops::pointer(tape, q, tape.scratch(DType::f32, {2, 4, 3}), {}, ids, ids);
-        }) == "[pointer] q and k (B, T, d) of one shape expected: got (2, 5, 3), (2, 4, 3)");
+        }) == "[pointer] q (B, T, d) and k (B, T or more, d) expected: got (2, 5, 3), (2, 4, 3)");
   CHECK(error_of([&] { ops::pointer(tape, q, q, tape.scratch(DType::f32, {5}), ids, ids); }) ==
         "[pointer] sink (2, 5) expected: got (5,)");
 }

@@ -25,6 +25,15 @@ TEST_CASE("Gradients of whole models, every head variant", "[check]") {
   }
 }
 
+TEST_CASE("Gradients of LSTMs on streams, every head", "[check][stream]") {
+  for (auto variant : stream_variants()) {
+    for (const char* assignment : {"task.length=7", "model.dim=8"}) variant.push_back(assignment);
+    const GradientCheck check = check_model_gradient(check_settings(variant), 3);
+    CAPTURE(variant, check.parameter);
+    REQUIRE(check.worst < 1e-6);
+  }
+}
+
 TEST_CASE("A gradient that is not that of the loss is seen", "[check]") {
   const auto changes = small({"head.kind=copy_paste", "head.detach=both"});
   REQUIRE(check_model_gradient(check_settings(changes), 3).worst > 1e-4);

@@ -60,6 +60,30 @@ TEST_CASE("decode: the most probable token of the mixture at every step", "[eval
   }
 }
 
+TEST_CASE("decode: a model that carries its context on reads each token once, and forgets none",
+          "[evaluate][stream]") {
+  for (const char* window : {"head.window=5", "head.window=0"}) {
+    const Settings settings =
+        check_settings({"model.kind=lstm", "head.kind=pointer_sentinel", window, "task.vocab=16"});
+    const auto task = find_task(settings.text("task.name")).make(settings);
+    const auto model = pointer_model(settings, *task);
+    for (const auto& entry : model->parameters().entries())  // far from uniform
+      for (int64_t i = 0; i < entry.tensor.size(); ++i) entry.tensor.data<float>()[i] *= 3;
+    const bool carries = std::string(window) == "head.window=5";
+    CHECK(model->carries_context() == carries);  // a pointer without a window needs the context itself
+    const std::vector<int32_t> prompt = {3, 1, 4, 1, 5};
+    const auto next = decode(*model, {prompt}, {12, 8, "natural"})[0];
+    std::vector<int32_t> text = prompt;
+    for (const int32_t id : next) {
+      const int64_t read = carries ? static_cast<int64_t>(text.size()) : std::min<int64_t>(8, text.size());
+      const std::vector<double> p = probabilities(*model, {text.end() - read, text.end()}, 0);
+      INFO(window << ", " << text.size() << " tokens read");
+      CHECK(p[id] == Approx(*std::max_element(p.begin(), p.end())).epsilon(1e-5));
+      text.push_back(id);
+    }
+  }
+}
+
 TEST_CASE("decode: a full share of the LM head is no_copy; the pointer alone stays in the context",
           "[evaluate]") {
   const Settings settings = check_settings({"head.kind=copy_paste", "task.vocab=16"});

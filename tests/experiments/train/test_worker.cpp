@@ -88,7 +88,7 @@ TEST_CASE("Worker: metrics.h5 opens at every moment of a run, and its rows only 
 
 TEST_CASE("Worker: killed at random moments, the run ends in the same bits", "[worker]") {
   std::ostringstream out;
-  const int result = check_resume({this_program(), "worker"}, 3, out);
+  const int result = check_resume({this_program(), "worker"}, 4, out);
   CAPTURE(out.str());
   REQUIRE(result == 0);
 }
