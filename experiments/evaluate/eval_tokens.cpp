@@ -28,7 +28,7 @@ std::vector<int32_t> read_ids(const h5::File& file, const std::string& name, int
 struct TokenFile {
   Batch all;
   int64_t steps = 1;
-  std::vector<int32_t> fresh;  // (steps) of streams
+  std::vector<int32_t> fresh, advance;  // (steps) of streams
 };
 
 TokenFile read_tokens(const std::filesystem::path& path, const Task& task) {
@@ -61,12 +61,14 @@ TokenFile read_tokens(const std::filesystem::path& path, const Task& task) {
     expect(file.shape("meta") == shape, "eval", "{}: meta must have the shape of tokens", path.string());
     for (const int64_t flag : file.read<int64_t>("meta").values) batch.meta.push_back(flag != 0);
   }
-  out.fresh.assign(out.steps, 0);
-  if (file.has("fresh")) {
-    expect(file.shape("fresh") == h5::Extent{out.steps}, "eval", "{}: fresh must have a value for each step",
-           path.string());
-    out.fresh = read_ids(file, "fresh", 2, false);
-  }
+  const auto of_steps = [&](const char* name, int64_t fallback, int64_t end) {
+    if (!file.has(name)) return std::vector<int32_t>(out.steps, static_cast<int32_t>(fallback));
+    expect(file.shape(name) == h5::Extent{out.steps}, "eval", "{}: {} must have a value for each step",
+           path.string(), name);
+    return read_ids(file, name, end, false);
+  };
+  out.fresh = of_steps("fresh", 0, 2);
+  out.advance = of_steps("advance", length, length + 1);
   return out;
 }
 
@@ -130,8 +132,7 @@ void eval_tokens(const std::filesystem::path& folder, const std::filesystem::pat
     if (!all.meta.empty()) some.meta = slice(all.meta);
     if (stream) {
       some.fresh = file.fresh[first / rows] != 0;
-      const int64_t advance = run.settings.integer("task.advance");
-      some.advance = advance > 0 ? std::min(advance, all.length) : all.length;
+      some.advance = file.advance[first / rows];
     }
     std::vector<int64_t> places;  // labelled positions
     for (int64_t i = 0; i < rows * all.length; ++i)

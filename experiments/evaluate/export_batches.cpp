@@ -21,7 +21,7 @@ void export_batches(const Settings& settings, Split split, int64_t first, int64_
   expect(available == 0 || size <= available, "data",
          "steps {}:{} need up to {:.4g} GiB, {:.4g} GiB are available: export fewer steps at a time", first,
          last, size / (1 << 30), available / (1 << 30));
-  std::vector<int32_t> tokens, targets, segment, slice, bytes, meta, fresh;
+  std::vector<int32_t> tokens, targets, segment, slice, bytes, meta, fresh, advance;
   const auto append = [](std::vector<int32_t>& to, const auto& from) {
     to.insert(to.end(), from.begin(), from.end());
   };
@@ -33,7 +33,10 @@ void export_batches(const Settings& settings, Split split, int64_t first, int64_
     append(slice, batch.slice);
     append(bytes, batch.bytes);
     append(meta, batch.meta);
-    if (task->lanes() > 0) fresh.push_back(batch.fresh);
+    if (task->lanes() > 0) {
+      fresh.push_back(batch.fresh);
+      advance.push_back(static_cast<int32_t>(batch.advance));
+    }
   }
   h5::write_file(out, [&](h5::File& file) {
     const h5::Extent shape{last - first, plan.sequences_per_step(), plan.length};
@@ -41,7 +44,10 @@ void export_batches(const Settings& settings, Split split, int64_t first, int64_
     std::vector<int64_t> steps;
     for (int64_t step = first; step < last; ++step) steps.push_back(step);
     file.write<int64_t>("step", steps);
-    if (!fresh.empty()) file.write<int32_t>("fresh", fresh, {last - first}, {"step"});
+    if (!fresh.empty()) {
+      file.write<int32_t>("fresh", fresh, {last - first}, {"step"});
+      file.write<int32_t>("advance", advance, {last - first}, {"step"});
+    }
     for (const auto& [name, values] : {std::pair{"tokens", &tokens},
                                        {"targets", &targets},
                                        {"segment", &segment},

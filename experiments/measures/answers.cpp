@@ -6,8 +6,8 @@
 
 #include "core/error.h"
 #include "experiments/evaluate/evaluate.h"
+#include "experiments/evaluate/split_walk.h"
 #include "experiments/measures/statistics.h"
-#include "experiments/train/trainer.h"
 
 namespace copylab {
 
@@ -29,11 +29,12 @@ Answers answers_of(const nn::Model& model, const Task& task, uint64_t seed, int6
   Answers answers;
   const Backend& backend = model.parameters().backend();
   Tape tape(backend);
-  for (int64_t first = 0; first < sequences; first += rows) {
-    const Batch batch = sequences_of(task, Split::test, seed, first, std::min(rows, sequences - first));
-    if (std::all_of(batch.targets.begin(), batch.targets.end(), [](int32_t t) { return t < 0; })) continue;
+  SplitWalk walk(task, Split::test, seed, sequences, rows);
+  while (walk.next()) {
+    if (!walk.labelled()) continue;
+    const Batch& batch = walk.batch();
     tape.begin({.record = false, .training = false});
-    nn::ModelInput in = model_input(tape, batch);
+    nn::ModelInput in = walk.input(tape);
     in.want_argmax = true;
     if (change) change(tape, batch, in);
     const nn::HeadOutput out = model.forward(tape, in);

@@ -65,11 +65,9 @@ ScoredSplit score(const MeasureInput& in, Split split) {
     size_t next = 0;
     for (const int32_t target : batch.targets) nll.push_back(target >= 0 ? of_labels[next++] : 0.0);
     const std::vector<double> hidden = values_of(in.backend, probe.hidden);
-    // A stretch reads positions of the one before again; the new ones are its last.
-    const int64_t again = lanes > 0 && !batch.fresh ? batch.length - batch.advance : 0;
     for (int64_t row = 0; row < batch.rows; ++row) {
       ScoredSplit& to = lanes > 0 ? lane[row] : out;
-      const int64_t first = row * batch.length + again, end = (row + 1) * batch.length;
+      const int64_t first = row * batch.length, end = (row + 1) * batch.length;
       append(to.tokens, batch.tokens, first, end);
       append(to.targets, batch.targets, first, end);
       append(to.segment, batch.segment, first, end);

@@ -17,6 +17,7 @@ class Lanes {
   Lanes(int64_t tokens, int64_t lanes, int64_t length, int64_t advance);
 
   int64_t lanes() const { return lanes_; }
+  int64_t advance() const { return advance_; }
   int64_t targets() const { return targets_; }
   int64_t stretches() const;  // until every target has been shown
   // Targets of a lane.

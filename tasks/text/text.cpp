@@ -31,11 +31,10 @@
 //
 // With task.lanes the split is read as that many contiguous streams instead (lanes.h), across documents:
 // batch i holds the i-th stretch of T positions of each, in order, and a model may carry its state on. With
-// task.advance A < T a stretch overlaps the one before by T - A positions, which are read again and not
-// labelled again. Two lanes of ten targets, T = 6, A = 2:
+// task.advance A < T a training stretch overlaps the one before by T - A positions, which are read again and
+// not labelled again. Two lanes of ten targets, T = 6, A = 2:
 //
-//   batch 0: targets 1 2 3 4 5 6 | 11 12 …     batch 1: . . . . 7 8 | . . . . 17 18     batch 2: . . . . 9 10
-//   | …
+//   batch 0: targets 1 2 3 4 5 6 | 11 12 …   batch 1: . . . . 7 8 | . . . . 17 18   batch 2: . . . . 9 10 | …
 #include "tasks/text/text.h"
 
 #include <algorithm>
@@ -94,7 +93,7 @@ class TextTask : public Task {
     for (const Split split : {Split::train, Split::valid, Split::test}) {
       if (lanes > 0) {
         lanes_.emplace_back(static_cast<int64_t>(text_->split(split).tokens.ids.size()), lanes, length_,
-                            advance_);
+                            split == Split::train ? advance_ : length_);
         continue;
       }
       std::vector<int64_t> starts = text_->split(split).starts;
@@ -218,7 +217,7 @@ class TextTask : public Task {
     Batch b = blank_batch(rows, length_);
     b.slice.assign(b.slice.size(), kNew);
     b.bytes.assign(b.slice.size(), 0);
-    b.advance = advance_;
+    b.advance = lanes.advance();
     int64_t turn = 0;
     if (split == Split::train) {
       const int64_t epoch = index / lanes.stretches();
@@ -358,7 +357,8 @@ std::vector<Field> fields() {
        .later = true},
       {.path = "task.advance",
        .fallback = int64_t{0},
-       .doc = "lanes: positions by which a stream moves on per batch, only new ones being labelled; 0 = T",
+       .doc = "lanes: positions by which training streams move on per batch, only new ones being labelled; 0 "
+              "= T",
        .min = 0,
        .max = 1 << 20,
        .later = true},

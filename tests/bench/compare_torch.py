@@ -36,6 +36,7 @@ class Shape:
     ffn: int = 192
     tied: bool = True
     head: str = "vanilla"
+    kind: str = "transformer"  # or lstm, with its states carried from step to step
     target: float = 0.0  # the ratio to reach
 
     @property
@@ -51,6 +52,7 @@ SHAPES = {
     "nano-256": Shape(256, 16, 128, target=4),
     "micro-256": Shape(256, 8, 256, dim=128, layers=6, ffn=384, target=3),
     "nano-8k": Shape(8192, 16, 128, target=4),
+    "lstm-33k": Shape(33278, 20, 64, dim=256, layers=2, kind="lstm", target=3),
 }
 QUICK = ("spamlang-16k", "nano-256")
 
@@ -60,7 +62,7 @@ QUICK = ("spamlang-16k", "nano-256")
 
 def torch_model(shape):
     """A decoder as a competent user of eager PyTorch 1.13 writes it: fused QKV and gate-up products, baddbmm with the
-    mask as its addend, one log_softmax over the vocabulary."""
+    mask as its addend, one log_softmax over the vocabulary; or the same around nn.LSTM."""
     import torch
     import torch.nn as nn
     import torch.nn.functional as F
@@ -100,8 +102,12 @@ def torch_model(shape):
             super().__init__()
             copies = shape.head == "copy_paste"
             self.embed = nn.Embedding(shape.vocab + (copies and shape.tied), shape.dim)
-            self.blocks = nn.ModuleList(Block() for _ in range(shape.layers))
-            self.norm = RMSNorm(shape.dim)
+            if shape.kind == "lstm":
+                self.lstm = nn.LSTM(shape.dim, shape.dim, shape.layers, batch_first=True)
+                self.state = None
+            else:
+                self.blocks = nn.ModuleList(Block() for _ in range(shape.layers))
+                self.norm = RMSNorm(shape.dim)
             self.lm_head = nn.Linear(shape.dim, shape.vocab + copies, bias=False)
             if shape.tied:
                 self.lm_head.weight = self.embed.weight
@@ -118,9 +124,13 @@ def torch_model(shape):
 
         def forward(self, tokens, targets):
             x = self.embed(tokens)
-            for block in self.blocks:
-                x = block(x, self.cos, self.sin, self.mask)
-            h = self.norm(x)
+            if shape.kind == "lstm":
+                h, state = self.lstm(x, self.state)
+                self.state = tuple(s.detach() for s in state)
+            else:
+                for block in self.blocks:
+                    x = block(x, self.cos, self.sin, self.mask)
+                h = self.norm(x)
             if shape.head == "vanilla":
                 return F.cross_entropy(self.lm_head(h).flatten(0, 1), targets.flatten())
             return self.copy_loss(h, tokens, targets)

@@ -32,7 +32,7 @@ long peak_kib() {
 struct Options {
   int64_t vocab = 16384, batch = 8, length = 64, dim = 64, layers = 4, heads = 4, ffn = 192;
   bool tied = true;
-  std::string head = "vanilla";
+  std::string head = "vanilla", kind = "transformer";  // an lstm carries its states from step to step
   int threads = 2;
 };
 
@@ -41,6 +41,7 @@ Settings settings_of(const Options& o) {
   for (const Field& field : nn::model_fields()) s.set(field.path, field.fallback);
   for (const Field& field : nn::find_head(o.head).fields()) s.set(field.path, field.fallback);
   s.set("head.kind", o.head);
+  s.set("model.kind", o.kind);
   s.set("model.dim", o.dim);
   s.set("model.layers", o.layers);
   s.set("model.heads", o.heads);
@@ -54,6 +55,7 @@ class Training {
  public:
   explicit Training(const Options& o)
       : shape_{o.batch, o.length},
+        recurrent_(o.kind == "lstm"),
         model_(cpu_backend(), DType::f32, settings_of(o), o.vocab, o.length),
         tape_(cpu_backend()) {
     model_.initialise(0);
@@ -75,6 +77,7 @@ class Training {
     nn::ModelInput in;
     in.tokens = tape_.constant(symbols, shape_);
     in.targets = tape_.constant(symbols, shape_);
+    if (recurrent_) in.carry = &carry_;
     const Tensor loss = ops::mean(tape_, nn::training_loss(tape_, model_.forward(tape_, in)));
     tape_.backward(loss);
     optimizer_->step(1e-3, optim::clip_scale(optim::gradient_norm(model_.parameters()), 1.0));
@@ -84,6 +87,8 @@ class Training {
 
  private:
   Shape shape_;
+  bool recurrent_;
+  nn::Carry carry_;
   nn::Model model_;
   Tape tape_;
   std::unique_ptr<optim::Optimizer> optimizer_;
@@ -105,6 +110,7 @@ int main(int argc, char** argv) {
   app.add_option("--ffn", o.ffn);
   app.add_option("--tied", o.tied);
   app.add_option("--head", o.head);
+  app.add_option("--kind", o.kind);
   app.add_option("--threads", o.threads);
   CLI11_PARSE(app, argc, argv);
   try {

@@ -1,9 +1,11 @@
 // Everything that ships trains: each arm of each experiment in each preset, each head and each task, two
 // updates.
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <set>
 
+#include "core/nn/backbone.h"
 #include "experiments/check/check_settings.h"
 #include "experiments/config/expand.h"
 #include "experiments/evaluate/loaded_run.h"
@@ -55,6 +57,27 @@ TEST_CASE("Every head trains", "[every]") {
   }
 }
 
+TEST_CASE("Every backbone trains with every head, on sequences and on streams", "[every]") {
+  for (const nn::BackboneEntry& backbone : nn::backbone_registry())
+    for (const nn::HeadEntry& head : nn::head_registry())
+      for (const bool stream : {false, true}) {
+        DYNAMIC_SECTION(backbone.name << " " << head.name << (stream ? " streams" : "")) {
+          const std::vector<Field> fields = head.fields();
+          std::vector<std::string> changes = stream ? stream_changes() : std::vector<std::string>{};
+          std::erase(changes, "head.window=20");
+          for (const char* assignment :
+               {"model.zoneout_h=0.1", "model.zoneout_c=0.1", "model.init_range=0.05"})
+            changes.push_back(assignment);
+          if (stream && std::any_of(fields.begin(), fields.end(),
+                                    [](const Field& field) { return field.path == "head.window"; }))
+            changes.push_back("head.window=20");
+          changes.push_back(std::string("model.kind=") + backbone.name);
+          changes.push_back(std::string("head.kind=") + head.name);
+          train_two_updates(check_settings(changes));
+        }
+      }
+}
+
 TEST_CASE("Every task trains, in each of its variants", "[every]") {
   for (const TaskEntry& task : task_registry()) {
     const auto variants = task.variants();
@@ -63,6 +86,10 @@ TEST_CASE("Every task trains, in each of its variants", "[every]") {
       DYNAMIC_SECTION(task.name << " variant " << i) {
         Settings settings = check_settings({std::string("task.name=") + task.name});
         for (const auto& [path, value] : variants[i]) settings.set(path, value);
+        if (settings.has("task.lanes") && settings.integer("task.lanes") > 0) {
+          settings.set("train.batch", settings.integer("task.lanes"));
+          settings.set("train.accumulate", int64_t{1});
+        }
         train_two_updates(settings);
       }
     }

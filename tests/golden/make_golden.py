@@ -407,7 +407,7 @@ def start_values(config, name, std=0.5):
     values = {}
     for key, shape in torch_model.parameter_shapes(config).items():
         d = Draw(f"{name}/{key}")
-        near_one = not torch_model.decays(key) and not key.endswith((".sink", ".sentinel", ".bias"))
+        near_one = not torch_model.decays(key) and not key.endswith((".sink", ".sentinel", ".bias", ".b_ih", ".b_hh"))
         values[key] = d.normal(*shape, std=0.2, mean=1.0) if near_one else d.normal(*shape, std=std)
     return values
 
@@ -416,6 +416,8 @@ def settings(config):
     """The configuration as PATH=VALUE lines in the paths of the C++ settings."""
     shape = ("dim", "layers", "heads", "kv_heads", "ffn", "backbone", "rope_theta", "tied")
     paths = {"head.kind": config.head, **{f"model.{k}": getattr(config, k) for k in shape}}
+    if config.kind != "transformer":
+        paths["model.kind"] = config.kind
     if config.backbone != "full":
         paths["model.window"] = config.window
     if config.head == "copy_paste":
@@ -532,6 +534,50 @@ def add_models(file, variants):
         group["grad_f32_error"] = [largest_difference(grads32[k], v) for k, v in grads.items()]
 
 
+def stream_cases(file):
+    """LSTMs that read two stretches: outputs of both, and the gradient of the second one's mean loss."""
+    batch, lengths = 2, (4, 5)
+    d = Draw("stream")
+    ids = d.integers(0, 11, batch, sum(lengths) + 1)
+    ids[:, 6:8] = ids[:, 1:3]  # something to copy from the first stretch
+    tokens, targets = ids[:, :-1].copy(), ids[:, 1:].copy()
+    targets[0, 5] = -1
+    file["tokens"], file["targets"], file["lengths"] = tokens, targets, np.array(lengths, dtype=np.int32)
+    lstm = dict(kind="lstm")
+    for name, window, options in (
+            ("vanilla/tied", 0, dict()),
+            ("vanilla/untied", 0, dict(tied=False)),
+            ("mixture_of_softmaxes/tied", 0, dict(head="mixture_of_softmaxes")),
+            ("pointer_sentinel/batch_alone", 0, dict(head="pointer_sentinel")),
+            ("pointer_sentinel/window", 7, dict(head="pointer_sentinel", tied=False)),
+            ("copy_paste/window", 7, dict(head="copy_paste")),
+            ("copy_paste/next", 3, dict(head="copy_paste", key_token="next", gate="sigmoid"))):
+        config = torch_model.Config(**lstm, **options, head_window=window)
+        start = start_values(config, "stream/" + name)
+        y = torch.tensor(targets)
+
+        def run(dtype):
+            params = {k: torch.tensor(v).to(dtype).requires_grad_(True) for k, v in start.items()}
+            outs = torch_model.forward_stretches(config, params, torch.tensor(tokens), y, lengths,
+                                                 max(0, window - 1))
+            torch_model.mean_loss(outs[1], y[:, lengths[0]:]).backward()
+            values = {k: torch.cat([o[k] for o in outs], 1).detach().to(torch.float64).numpy() for k in outs[0]}
+            return values, {k: p.grad.to(torch.float64).numpy() for k, p in params.items()}
+
+        (values, grads), (values32, grads32) = run(torch.float64), run(torch.float32)
+        group = file.create_group("cases/" + name)
+        lines = settings(config)
+        if config.head == "copy_paste":
+            lines.append(f"head.window={window}")
+        group.attrs.update({"settings": lines, "vocab": config.vocab})
+        add_flat(group, "values", start, np.float32)
+        for key, value in values.items():
+            group[key] = value
+            group[key].attrs["f32_error"] = largest_difference(values32[key], value)
+        add_flat(group, "grad", grads)
+        group["grad_f32_error"] = [largest_difference(grads32[k], v) for k, v in grads.items()]
+
+
 def training_cases(file):
     """Ten AdamW steps of a whole model: losses, gradient norms, final parameters."""
     steps, batch, length = 10, 2, 7
@@ -569,6 +615,7 @@ FILES = {
                copy_mixture_cases, lstm_cases, optimizer_cases),
     "model.h5": (copy_paste_cases,),
     "heads.h5": (other_head_cases,),
+    "streams.h5": (stream_cases,),
     "training.h5": (training_cases,),
 }
 

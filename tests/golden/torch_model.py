@@ -1,4 +1,4 @@
-"""A SmolLM2-style decoder with every head, in plain PyTorch: the second opinion on core/nn.
+"""A SmolLM2-style decoder, and an LSTM on streams, with every head, in plain PyTorch: the second opinion on core/nn.
 
 Parameters are a dict name -> tensor with the names of the C++ model. All mixtures are written in probability space:
 the copy-paste head after CPLM §2.3, the pointer sentinel after PSM §3.1, the mixture of softmaxes after Yang et al.
@@ -35,11 +35,12 @@ class Config:
     lm_aux: float = 0.0
     lm_aux_over: str = "vocabulary"  # vocabulary | extended
     pointer_aux: float = 0.0
-    head_window: int = 0  # pointer_sentinel: 0 = all
+    head_window: int = 0  # of a pointer: 0 = all
     projection: str = "tanh"  # tanh | none
     scale: str = "none"  # none | sqrt
     auxiliary: float = 1.0
     components: int = 4
+    kind: str = "transformer"  # transformer | lstm
 
     @property
     def slot(self):
@@ -50,7 +51,10 @@ def parameter_shapes(c):
     """Every parameter's name and shape, weights (out, in)."""
     d, kv, rows = c.dim // c.heads, c.kv_heads * (c.dim // c.heads), c.vocab + (1 if c.slot else 0)
     shapes = {"embed.weight": (rows if c.tied else c.vocab, c.dim)}
-    for i in range(c.layers):
+    for i in range(c.layers if c.kind == "lstm" else 0):
+        shapes.update({f"lstm.{i}.w_ih": (4 * c.dim, c.dim), f"lstm.{i}.w_hh": (4 * c.dim, c.dim),
+                       f"lstm.{i}.b_ih": (4 * c.dim,), f"lstm.{i}.b_hh": (4 * c.dim,)})
+    for i in range(c.layers if c.kind == "transformer" else 0):
         b = f"blocks.{i}."
         shapes.update({
             b + "norm1.weight": (c.dim,),
@@ -63,7 +67,8 @@ def parameter_shapes(c):
             b + "mlp.up.weight": (c.ffn, c.dim),
             b + "mlp.down.weight": (c.dim, c.ffn),
         })
-    shapes["norm.weight"] = (c.dim,)
+    if c.kind == "transformer":
+        shapes["norm.weight"] = (c.dim,)
     if not c.tied:
         shapes["lm_head.weight"] = (rows, c.dim)
     if c.head == "copy_paste":
@@ -90,7 +95,7 @@ def parameter_shapes(c):
 
 def decays(name):
     """Weight decay applies to matrices only: not to norms, sink, gain and bias."""
-    return not (".norm" in name or name.startswith("norm") or name.endswith((".sink", ".sentinel", ".q_gain", ".bias")))
+    return not (".norm" in name or name.startswith("norm") or name.endswith((".sink", ".sentinel", ".q_gain", ".bias", ".b_ih", ".b_hh")))
 
 
 def hidden(c, params, tokens, segment=None):
@@ -126,14 +131,15 @@ def copy_pointer(c, params, h, tokens, targets, segment):
     scale = q.shape[-1] ** -0.5
     sink = None if c.sink == "off" else q @ params["copy_head.sink"] * scale
     pi, a_sink, _ = ops.pointer(q, k, tokens, targets, scale, sink, shift=0 if c.key_token == "at_key" else 1,
-                                   copy_self=c.copy_self, segment=segment)
+                                   copy_self=c.copy_self, window=c.head_window, segment=segment)
     return pi, a_sink
 
 
-def forward(c, params, tokens, targets, segment=None):
+def forward(c, params, tokens, targets, segment=None, h=None):
     """Per position (B, T): nll (0 without a target), lm_nll; aux for heads with an auxiliary loss; and gate, sink, pi
-    for those with a pointer."""
-    h = hidden(c, params, tokens, segment)
+    for those with a pointer. h (B, T, D): the final hidden states, if they are known."""
+    if h is None:
+        h = hidden(c, params, tokens, segment)
     table = params["embed.weight" if c.tied else "lm_head.weight"]
     logits = (h.detach() if c.detach == "lm" else h) @ table.T
     labelled = targets >= 0
@@ -194,6 +200,31 @@ def forward(c, params, tokens, targets, segment=None):
         lm = lm_target if c.lm_aux_over == "vocabulary" else F.softmax(logits, -1).gather(-1, y)[..., 0]
         out["aux"] = c.lm_aux * negative_log(lm) + c.pointer_aux * negative_log(pi + a_sink)
     return {**out, "nll": negative_log(p), "gate": c.gate_floor + (1 - c.gate_floor) * alpha, "sink": a_sink, "pi": pi}
+
+
+def forward_stretches(c, params, tokens, targets, lengths, memory):
+    """An LSTM reads streams, tokens and targets (B, sum of lengths), in stretches; nothing is differentiated across
+    their borders. A pointer sees the states of `memory` positions before a stretch. Returns forward()'s dict of each
+    stretch."""
+    batch, first, outs = tokens.shape[0], 0, []
+    table = params["embed.weight"]
+    state = tuple(torch.zeros(c.layers, batch, c.dim, dtype=table.dtype) for _ in range(2))
+    weights = [params[f"lstm.{i}.{name}"] for i in range(c.layers) for name in ("w_ih", "w_hh", "b_ih", "b_hh")]
+    past_h = torch.zeros(batch, memory, c.dim, dtype=table.dtype)
+    past = torch.full((batch, memory), -1, dtype=tokens.dtype)
+    for length in lengths:
+        now, y = tokens[:, first:first + length], targets[:, first:first + length]
+        h, *state = torch._VF.lstm(table[now.long()], tuple(s.detach() for s in state), weights, True, c.layers, 0.0,
+                                   False, False, True)
+        all_h, all_tokens = torch.cat([past_h, h], 1), torch.cat([past, now], 1)
+        # The memory as positions without targets; what lies before the streams' start as another document.
+        out = forward(c, params, all_tokens, torch.cat([torch.full_like(past, -1), y], 1),
+                      torch.where(all_tokens < 0, -1, 0), all_h)
+        outs.append({k: v[:, memory:] for k, v in out.items()})
+        if memory:
+            past_h, past = all_h[:, -memory:].detach(), all_tokens[:, -memory:]
+        first += length
+    return outs
 
 
 def mean_loss(out, targets):
