@@ -205,10 +205,6 @@ class TextTask : public Task {
     return windows.at(text::permuted(order, n % size, size), shift);
   }
 
-  int64_t length_, metas_;  // T, M
-  std::string placement_;
-  bool label_metas_, predict_from_meta_;
-  int64_t kept_;  // ids behind those of the text
   // Stretch `index` of every lane; validation and test have none past their end.
   Batch stretch(Split split, uint64_t seed, int64_t index, int64_t rows) const {
     const text::Lanes& lanes = lanes_[static_cast<size_t>(split)];
@@ -249,7 +245,10 @@ class TextTask : public Task {
     return b;
   }
 
-  int64_t advance_, recent_;
+  int64_t length_, advance_, recent_, metas_;  // T, A, tokens, M
+  std::string placement_;
+  bool label_metas_, predict_from_meta_;
+  int64_t kept_;  // ids behind those of the text
   std::string name_;
   std::shared_ptr<const text::EncodedText> text_;
   std::vector<text::Windows> windows_;  // by split, without lanes
