@@ -177,7 +177,6 @@ RawConfig Expansion::of_stage(const RawConfig& set, size_t arm, const Point& poi
   };
   RawConfig taken = set;
   std::erase_if(taken.entries, [&](const auto& entry) {
-    if (spec.set.find(entry.key)) return true;
     if (entry.key.starts_with("measure.") || known_to(spec, entry.key)) return false;
     return std::any_of(e.stages.begin(), e.stages.end(),
                        [&](const StageSpec& other) { return known_to(other, entry.key); });
@@ -189,10 +188,15 @@ Stage Expansion::make_stage(size_t arm, const Point& point, int64_t seed, const 
                             const std::string& parent, bool last) const {
   const Experiment& e = experiment_;
   const auto literal = [](const std::string& text) { return RawValue{RawValue::Kind::scalar, text, {}, ""}; };
-  const RawConfig own_arm = of_stage(e.arms[arm].second, arm, point, spec),
-                  own_point = of_stage(point.set, arm, point, spec);
   // Arm and point come again at the end, since another task in spec.set drops what lies below it.
-  std::vector<RawConfig> layers = {e.base, own_arm, own_point, spec.set, own_arm, own_point};
+  const auto not_set_here = [&](RawConfig set) {
+    std::erase_if(set.entries, [&](const auto& entry) { return spec.set.find(entry.key) != nullptr; });
+    return set;
+  };
+  const RawConfig own_arm = not_set_here(of_stage(e.arms[arm].second, arm, point, spec)),
+                  own_point = not_set_here(of_stage(point.set, arm, point, spec));
+  std::vector<RawConfig> layers = {
+      of_stage(e.base, arm, point, spec), own_arm, own_point, spec.set, own_arm, own_point};
   if (!last) {  // measures look at the finished cell only
     for (RawConfig& layer : layers) {
       std::erase_if(layer.entries, [](const auto& entry) { return entry.key.starts_with("measure."); });
