@@ -70,8 +70,8 @@ class Expansion {
   // where there are none.
   void make_participation();
   Cell make_cell(size_t arm, size_t point, int64_t seed) const;
-  // Of an arm's or a point's settings, those that a stage takes: not what it does not know while another
-  // stage does, so that an arm can say how to pre-train as well as how to fine-tune.
+  // Of the settings of base, an arm or a point, those that a stage knows, and those that no stage knows:
+  // these are errors. So an arm can say how to pre-train as well as how to fine-tune.
   RawConfig of_stage(const RawConfig& set, size_t arm, const Point& point, const StageSpec& spec) const;
   Stage make_stage(size_t arm, const Point& point, int64_t seed, const StageSpec& spec,
                    const std::string& parent, bool last) const;

@@ -23,8 +23,9 @@ struct Select {
   std::string same;            // an arm, or empty: no cells of role "same"
 };
 
-// A run that starts from the weights of the stage before. What arms and axes set holds in each stage that
-// knows it and does not set it itself.
+// A run that starts from the weights of the stage before. What base, arms and axes set holds in each stage
+// that knows it; what arms and axes set also where the stage is about another task than theirs, unless the
+// stage sets it itself.
 struct StageSpec {
   std::string name;
   RawConfig set;

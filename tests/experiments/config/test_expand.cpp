@@ -267,7 +267,7 @@ stages:
 
 TEST_CASE("Arms and axes hold in every stage that knows them and does not set them itself", "[expand]") {
   const std::string text = R"(name: demo
-base: {task.name: spamlang, train.steps: 9}
+base: {task.name: spamlang, task.pairs: 3, train.steps: 9}
 arms_vary: [task, train.lr]
 arms: {a: {task.length: 8, train.lr: 0.1}, b: {task.length: 16, train.lr: 0.2}}
 grid: {task.pairs: [4, 5], train.batch: [2, 3]}
@@ -302,6 +302,16 @@ grid: {task.pairs: [4], task.nothing: [1]}
 stages: [{name: one}, {name: two, set: {task.name: recall}}]
 )"))
             .find("task.nothing") != std::string::npos);
+  // Without a task of its own the base is of all of them.
+  const Expansion shared = expand(R"(name: demo
+base: {task.vocab: 64, task.length: 8, task.pairs: 3}
+stages: [{name: one, set: {task.name: spamlang}}, {name: two, set: {task.name: recall}}]
+)");
+  const std::vector<Stage>& stages = shared.first()[0].stages;
+  CHECK(stages[0].settings.integer("task.length") == 8);
+  CHECK(stages[1].settings.integer("task.pairs") == 3);
+  CHECK(stages[1].settings.integer("task.vocab") == 64);
+  CHECK_FALSE(stages[1].settings.has("task.length"));
 }
 
 TEST_CASE("A preset lays over stages by name, adds some and removes others", "[expand]") {
