@@ -53,6 +53,7 @@ SHAPES = {
     "micro-256": Shape(256, 8, 256, dim=128, layers=6, ffn=384, target=3),
     "nano-8k": Shape(8192, 16, 128, target=4),
     "lstm-33k": Shape(33278, 20, 64, dim=256, layers=2, kind="lstm", target=3),
+    "lstm-256": Shape(256, 20, 64, dim=256, layers=2, kind="lstm", target=3),
 }
 QUICK = ("spamlang-16k", "nano-256")
 
@@ -178,7 +179,7 @@ def torch_worker(shape, threads):
             milliseconds.append(1e3 * (time.perf_counter() - start))
             cpu_milliseconds.append(1e3 * (time.process_time() - cpu_start))
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        print(json.dumps({"wall_ms": milliseconds, "cpu_ms": cpu_milliseconds, "loss": float(loss),
+        print(json.dumps({"wall_ms": milliseconds, "cpu_ms": cpu_milliseconds, "loss": loss.item(),
                           "baseline_kib": baseline, "peak_kib": peak,
                           "parameters": sum(p.numel() for p in model.parameters())}), flush=True)
 
