@@ -107,6 +107,13 @@ _ARMS = {
     "detach_k": ("Copy-Paste, keys blocked", ORANGE, "^"),
     "detach_both": ("Copy-Paste, both blocked", PURPLE, "D"),
     "detach_gate": ("Copy-Paste, gate blocked", GREEN, "P"),
+    "plain": ("Plain", VERMILION, "s"),
+    "plain_wide": ("Plain, as many weights", ORANGE, "v"),
+    "pause": ("Pause tokens", GREEN, "D"),
+    "meta": ("Meta-attention", BLUE, "o"),
+    "meta_third": ("Meta-attention, a third of the text", SKY, "^"),
+    "plain_learned": ("Plain, learned positions", PURPLE, "X"),
+    "meta_learned": ("Meta-attention, learned positions", SKY, "P"),
     "detach_lm": ("Copy-Paste, LM head blocked", BLACK, "X"),
 }
 _SPARE = ((GREEN, "D"), (PURPLE, "v"), (ORANGE, "^"), (SKY, "P"), (BLACK, "X"))

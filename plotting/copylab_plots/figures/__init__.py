@@ -18,6 +18,7 @@ from . import (
     greedy_loops,
     heads,
     induction,
+    meta_tokens,
     sizes,
     spamlang,
     stop_gradient,
@@ -51,6 +52,7 @@ REGISTRY = {
     "greedy-loops": Entry("greedy-loops", greedy_loops.draw),
     "induction": Entry("induction", induction.draw),
     "induction-text": Entry("induction-text", induction.draw),
+    **{name: Entry(name, draw) for name, draw in meta_tokens.DRAWINGS.items()},
 }
 
 
