@@ -172,6 +172,7 @@ void Expansion::make_participation() {
 RawConfig Expansion::of_stage(const RawConfig& set, size_t arm, const Point& point,
                               const StageSpec& spec) const {
   const Experiment& e = experiment_;
+  if (e.stages.size() < 2) return set;
   const auto known_to = [&](const StageSpec& stage, const std::string& key) {
     return knows(catalogue_, {e.base, e.arms[arm].second, point.set, stage.set}, key);
   };
