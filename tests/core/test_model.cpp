@@ -198,8 +198,6 @@ TEST_CASE("probabilities over the vocabulary: sum, argmax and modes", "[model][h
       {"H large sentinel", "pointer_sentinel", {{"head.sentinel_std", 3.0}}, true},
       {"H sigmoid", "pointer_sentinel", {{"head.gate", sigmoid}, {"head.window", int64_t{3}}}, true},
       {"H constant", "pointer_sentinel", {{"head.gate", std::string("constant")}}, true},
-      {"H floor", "pointer_sentinel", {{"head.gate_floor", 0.3}}, true},
-      {"H sigmoid floor", "pointer_sentinel", {{"head.gate", sigmoid}, {"head.gate_floor", 0.6}}, true},
       {"H pointer alone", "pointer_sentinel", {{"head.mixture", std::string("pointer")}}, true},
       {"H pointer alone untied",
        "pointer_sentinel",
@@ -255,42 +253,6 @@ TEST_CASE("probabilities over the vocabulary: sum, argmax and modes", "[model][h
       }
       if (!c.proper) CHECK(sum[1] < 1.0 - 1e-6);
     }
-  }
-}
-
-TEST_CASE("a floor raises the vocabulary's share to it, in evaluation alone", "[model][heads]") {
-  for (const char* gate : {"joint", "sigmoid", "constant"}) {
-    const std::map<std::string, Value> changes = {{"head.gate", std::string(gate)}};
-    std::map<std::string, Value> floored = changes;
-    floored["head.gate_floor"] = 0.4;
-    const auto plain = make("pointer_sentinel", changes), raised = make("pointer_sentinel", floored);
-    // Gates on both sides of the floor.
-    for (const nn::Model* model : {plain.get(), raised.get()})
-      for (const auto& entry : model->parameters().entries())
-        if (entry.name == "copy_head.gate.weight" || entry.name == "copy_head.gate.bias")
-          for (int64_t i = 0; i < entry.shape.size(); ++i) entry.tensor.data<double>()[i] -= 0.6;
-    const std::vector<int32_t> targets(kTokens.begin(), kTokens.end());
-    const Answers free = ask(*plain, targets), held = ask(*raised, targets);
-    int below = 0;
-    for (size_t i = 0; i < targets.size(); ++i) {
-      const double g = 1.0 - free.gate[i] * (1.0 - free.sink[i]), now = std::max(g, 0.4);
-      CHECK(held.gate[i] * (1.0 - held.sink[i]) == Approx(1.0 - now).epsilon(1e-12));
-      const double pointer = std::exp(-free.copy_nll[i]), lm = std::exp(-free.lm_nll[i]);
-      CHECK(std::exp(-held.nll[i]) == Approx(now * lm + (1.0 - now) * pointer).epsilon(1e-12));
-      below += g < 0.4;
-    }
-    INFO(gate);
-    CHECK(below > 0);
-
-    Tape tape(cpu_backend());
-    const auto training_loss = [&](const nn::Model& model) {
-      tape.begin({.record = false, .training = true});
-      nn::ModelInput in;
-      in.tokens = tape.constant(kTokens, {kBatch, kLength});
-      in.targets = in.tokens;
-      return to_host<double>(cpu_backend(), model.forward(tape, in).nll);
-    };
-    CHECK(training_loss(*plain) == training_loss(*raised));
   }
 }
 

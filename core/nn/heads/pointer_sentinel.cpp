@@ -53,13 +53,6 @@ std::vector<Field> fields() {
               "(pointer), so that words out of the pointer's reach keep a finite loss",
        .choices = {"both", "pointer"},
        .later = true},
-      {.path = "head.gate_floor",
-       .fallback = 0.0,
-       .doc =
-           "least g in evaluation and generation; the pointer's share shrinks to the rest. Not in training",
-       .min = 0.0,
-       .max = 1.0,
-       .later = true},
   };
   all.insert(all.end(), own.begin(), own.end());
   return all;
@@ -68,10 +61,7 @@ std::vector<Field> fields() {
 class PointerSentinel : public Head {
  public:
   PointerSentinel(const HeadContext& context, const Settings& settings)
-      : vocab_(context.vocab),
-        dim_(context.dim),
-        auxiliary_(settings.real("head.auxiliary")),
-        floor_(settings.real("head.gate_floor")) {
+      : vocab_(context.vocab), dim_(context.dim), auxiliary_(settings.real("head.auxiliary")) {
     const std::string& gate = settings.text("head.gate");
     if (settings.text("head.mixture") == "both") lm_.emplace(context, settings, 0);
     pointer_.window = settings.integer("head.window");
@@ -133,7 +123,6 @@ class PointerSentinel : public Head {
                                  ops::add(tape, ops::log_sigmoid(tape, copy_logit), out.log_copy));
     }
     if (auxiliary_ > 0) out.aux = ops::scale(tape, log_right, -auxiliary_);
-    if (floor_ > 0 && !tape.options().training) raise_vocabulary(tape, log_p, out);
     if (in.want_argmax) decide(tape, in, candidates, lm, 1, pointer, false, out);
     return out;
   }
@@ -188,33 +177,10 @@ class PointerSentinel : public Head {
     return lm;
   }
 
-  // g is raised to the floor where it is below: the share that is copied, gate·(1 - sink), to at most 1 -
-  // floor.
-  void raise_vocabulary(Tape& tape, const Tensor& log_p, HeadOutput& out) const {
-    const Backend& backend = tape.backend();
-    dispatch_float(log_p.dtype(), "head", [&](auto tag) {
-      using T = decltype(tag);
-      const auto lm = to_host<T>(backend, log_p), log_copy = to_host<T>(backend, out.log_copy);
-      const auto sink = to_host<T>(backend, out.sink);
-      auto gate = to_host<T>(backend, out.gate), nll = to_host<T>(backend, out.nll);
-      for (size_t i = 0; i < gate.size(); ++i) {
-        const double pointer = 1.0 - static_cast<double>(sink[i]);
-        if (static_cast<double>(gate[i]) * pointer <= 1.0 - floor_) continue;
-        const double raised = (1.0 - floor_) / pointer;
-        gate[i] = static_cast<T>(raised);
-        nll[i] = static_cast<T>(-std::log(floor_ * std::exp(static_cast<double>(lm[i])) +
-                                          raised * std::exp(static_cast<double>(log_copy[i]))));
-      }
-      const Shape rows = out.gate.shape();
-      out.gate = tape.constant(gate, rows);
-      out.nll = tape.constant(nll, rows);
-    });
-  }
-
   std::optional<LmProjection> lm_;
   ops::PointerOptions pointer_;
   int64_t vocab_, dim_;
-  double auxiliary_, floor_, scale_;
+  double auxiliary_, scale_;
   const Tensor *q_ = nullptr, *q_bias_ = nullptr, *sentinel_ = nullptr;
   const Tensor *gate_ = nullptr, *gate_bias_ = nullptr;
 };
