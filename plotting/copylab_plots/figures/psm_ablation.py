@@ -51,8 +51,8 @@ class Data:
 class Losses:
     title = "Loss"
     about = (
-        "test loss less that of the plain LSTM of the same seed; the pointer alone, which gives a word out of its reach the share "
-        "1/V of the vocabulary, lies off the scale to the right (caption)"
+        "test loss less that of the plain LSTM of the same seed; not drawn: the pointer alone, whose vocabulary's share goes to "
+        "all words alike (see below)"
     )
 
     def wanted(self, data: Data) -> bool:

@@ -28,6 +28,8 @@ class Data:
         self.sweep, self.cells = sweep, cells
         self.pairs = pairs(cells, PSM, PLAIN)
         self.pointers = [c for c in cells if c.done and c.has("pointer_distance/right_mass")]
+        # Without any position whose whole window lies in the text there is nothing to show.
+        self.pointers = [c for c in self.pointers if np.isfinite(c.array("pointer_distance/right_mass").values).all()]
 
     def by_bucket(self) -> dict[int, list[float]]:
         """Number of the part, from 1 for the most frequent words, -> what each seed's pointer takes off the loss."""

@@ -15,6 +15,7 @@ from ..stats import mean_interval
 from . import common
 
 CORPUS, LOSS, CACHE = "task.corpus", "test/loss", "neural_cache/gain"
+MAIN = "wikitext-2"  # the corpus that is shown first
 PLAIN, PSM, LARGE = "lstm", "psm", "lstm_large"
 
 
@@ -27,7 +28,8 @@ class Data:
     def __init__(self, sweep: Sweep, cells: Sequence[Cell]):
         self.sweep, self.cells = sweep, cells
         self.done = [c for c in cells if c.done]
-        self.corpora = grouped(self.done, lambda c: c[CORPUS])
+        found = grouped(self.done, lambda c: c[CORPUS])
+        self.corpora = dict(sorted(found.items(), key=lambda item: item[0] != MAIN))
 
     def rows(self) -> list[tuple[str, list[float], style.Look]]:
         """What was changed, its perplexity over the plain LSTM's less 1, and how it looks."""
@@ -50,7 +52,7 @@ def relative(losses: Sequence[float]) -> list[float]:
 
 class Training:
     title = "Validation loss"
-    about = "loss while training, on the first of the corpora"
+    about = "loss while training, on WikiText-2"
 
     def wanted(self, data: Data) -> bool:
         return bool(data.done)
