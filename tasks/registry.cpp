@@ -7,6 +7,7 @@
 #include "core/error.h"
 #include "core/nearest.h"
 #include "tasks/bracket_copy.h"
+#include "tasks/copy_stream.h"
 #include "tasks/induction.h"
 #include "tasks/list_recall.h"
 #include "tasks/parity.h"
@@ -20,7 +21,7 @@ namespace copylab {
 
 const std::vector<TaskEntry>& task_registry() {
   static const std::vector<TaskEntry> entries = {
-      spamlang_task,    induction_task,        recall_task, text_task,
+      spamlang_task,    induction_task,        recall_task, copy_stream_task,  text_task,
       list_recall_task, segment_counting_task, parity_task, bracket_copy_task,
   };
   return entries;

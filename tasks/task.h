@@ -58,6 +58,8 @@ class Task {
   // guess.
   virtual double ceiling() const = 0;
   virtual double chance() const = 0;
+  // Expected accuracy of the best guess over the positions where solve() does not know.
+  virtual double guess() const { return chance(); }
   // Names of accuracy slices (by distance, difficulty …); empty if the task has none.
   virtual std::vector<std::string> slices() const { return {}; }
   // Readable form of row `row` of a batch, for `copylab data --show`.

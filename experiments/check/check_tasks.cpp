@@ -154,7 +154,7 @@ TaskCheck check_task(const Task& task) {
       row_unknown += answers[i] < 0;
       wrong += answers[i] >= 0 && answers[i] != test.targets[i];
     }
-    const double residual = row_right + c.chance * row_unknown - c.ceiling * row_labels;
+    const double residual = row_right + task.guess() * row_unknown - c.ceiling * row_labels;
     sum += residual;
     squares += residual * residual;
     labels += row_labels;
@@ -174,7 +174,7 @@ TaskCheck check_task(const Task& task) {
   for (int64_t row = 0; row < test.rows; ++row)
     c.duplicates += static_cast<double>(seen.count(row_of(test, row))) / test.rows;
 
-  c.solver = (right + c.chance * unknown) / labels;
+  c.solver = (right + task.guess() * unknown) / labels;
   if (!task.generated()) {
     // Texts differ from each other, and what is possible is not known: to claim either would be wrong.
     if (!std::isnan(c.ceiling) || unknown < labels) c.violation = "a text has no solver and no ceiling";

@@ -17,20 +17,26 @@
 #include "experiments/measures/mixture_rank.h"
 #include "experiments/measures/neural_cache.h"
 #include "experiments/measures/overhead.h"
+#include "experiments/measures/pointer_distance.h"
+#include "experiments/measures/pointer_time.h"
 #include "experiments/measures/transfer.h"
 #include "experiments/measures/two_dimensions.h"
 #include "experiments/measures/update_efficiency.h"
 #include "experiments/measures/update_rank.h"
+#include "experiments/measures/word_frequency.h"
 
 namespace copylab {
 
 const std::vector<MeasureEntry>& measure_registry() {
   static const std::vector<MeasureEntry> entries = {
-      head_gradient_measure,  gradient_rank_measure,  update_rank_measure,   update_efficiency_measure,
-      two_dimensions_measure, copy_behaviour_measure, copy_gradient_measure, mixture_rank_measure,
-      cache_measure,          neural_cache_measure,   exact_match_measure,   overhead_measure,
-      transfer_measure,       induction_measure,      head_knockout_measure, generation_measure,
-      lengths_measure,        meta_zero_measure,      meta_path_measure,
+      head_gradient_measure,     gradient_rank_measure,  update_rank_measure,
+      update_efficiency_measure, two_dimensions_measure, copy_behaviour_measure,
+      copy_gradient_measure,     mixture_rank_measure,   cache_measure,
+      neural_cache_measure,      exact_match_measure,    overhead_measure,
+      transfer_measure,          induction_measure,      head_knockout_measure,
+      generation_measure,        lengths_measure,        meta_zero_measure,
+      meta_path_measure,         word_frequency_measure, pointer_distance_measure,
+      pointer_time_measure,
   };
   return entries;
 }

@@ -13,7 +13,7 @@ os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")  # some network file sys
 import h5py
 import numpy as np
 
-PRESETS = ("full", "quick", "smoke", "custom")  # the most complete first; custom: altered on the command line
+PRESETS = ("paper", "full", "quick", "smoke", "custom")  # the most complete first; custom: altered on the command line
 ROLES = ("tune", "best", "same")
 FIXED_COLUMNS = {"run", "arm", "seed", "status", *ROLES}
 
@@ -185,7 +185,7 @@ def load_sweep(results: str | os.PathLike, experiment: str, preset: str | None =
     """The sweep of an experiment below a results folder; without `preset`, the most complete one there."""
     folder = Path(results) / experiment
     if preset is None:
-        preset = next((p for p in PRESETS if (folder / f"sweep-{p}.h5").exists()), PRESETS[1])
+        preset = next((p for p in PRESETS if (folder / f"sweep-{p}.h5").exists()), "quick")
     path = folder / f"sweep-{preset}.h5"
     if not path.exists():
         raise ResultsError(f"{path} is not there; make it with:  ./copylab run {experiment} --preset {preset}")

@@ -101,6 +101,8 @@ _ARMS = {
     "vanilla": ("Vanilla LM", VERMILION, "s"),
     "copy_paste": ("Copy-Paste LM", BLUE, "o"),
     "psm": ("Pointer Sentinel", GREEN, "D"),
+    "lstm": ("LSTM", VERMILION, "s"),
+    "lstm_large": ("LSTM, larger", ORANGE, "^"),
     "forward_rank": ("Factorised head (forward rank)", PURPLE, "v"),
     "backward_rank": ("Backward-only rank", GREEN, "^"),
     "detach_q": ("Copy-Paste, queries blocked", SKY, "v"),

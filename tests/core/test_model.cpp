@@ -114,6 +114,13 @@ TEST_CASE("the pointer sentinel adds W, b and the sentinel, a mixture of softmax
   const int64_t plain = count("vanilla", {}), d = 128;
   CHECK(count("pointer_sentinel", {}) - plain == d * d + 2 * d);
   CHECK(count("pointer_sentinel", {{"head.projection", std::string("none")}}) - plain == d);
+  // Another gate instead of the sentinel; without an LM head, an untied model has no output matrix either.
+  CHECK(count("pointer_sentinel", {{"head.gate", std::string("sigmoid")}}) - plain == d * d + 2 * d + 1);
+  CHECK(count("pointer_sentinel", {{"head.gate", std::string("constant")}}) - plain == d * d + d + 1);
+  const std::map<std::string, Value> untied = {{"model.tied", false}};
+  std::map<std::string, Value> alone = untied;
+  alone["head.mixture"] = std::string("pointer");
+  CHECK(count("vanilla", untied) - count("pointer_sentinel", alone) == 1000 * d - (d * d + 2 * d));
   CHECK(count("mixture_of_softmaxes", {{"head.components", int64_t{5}}}) - plain == 5 * (d * d + d));
 }
 
@@ -189,6 +196,13 @@ TEST_CASE("probabilities over the vocabulary: sum, argmax and modes", "[model][h
       {"H without projection", "pointer_sentinel", {{"head.projection", std::string("none")}}, true},
       {"H scaled", "pointer_sentinel", {{"head.scale", std::string("sqrt")}}, true},
       {"H large sentinel", "pointer_sentinel", {{"head.sentinel_std", 3.0}}, true},
+      {"H sigmoid", "pointer_sentinel", {{"head.gate", sigmoid}, {"head.window", int64_t{3}}}, true},
+      {"H constant", "pointer_sentinel", {{"head.gate", std::string("constant")}}, true},
+      {"H pointer alone", "pointer_sentinel", {{"head.mixture", std::string("pointer")}}, true},
+      {"H pointer alone untied",
+       "pointer_sentinel",
+       {{"head.mixture", std::string("pointer")}, {"model.tied", false}, {"head.gate", sigmoid}},
+       true},
       {"hybrid backbone",
        "copy_paste",
        {{"model.backbone", std::string("hybrid")}, {"model.window", int64_t{2}}},
@@ -238,6 +252,19 @@ TEST_CASE("probabilities over the vocabulary: sum, argmax and modes", "[model][h
         CHECK(copy_sum[i] == Approx(copy_best[i] < 0 ? 0.0 : 1.0).epsilon(1e-10));
       }
       if (!c.proper) CHECK(sum[1] < 1.0 - 1e-6);
+    }
+  }
+}
+
+TEST_CASE("without an LM head the vocabulary's share goes to all tokens alike", "[model][heads]") {
+  const auto model = make("pointer_sentinel", {{"head.mixture", std::string("pointer")}});
+  for (int32_t v = 0; v < kVocab; ++v) {
+    const Answers a = ask(*model, everywhere(v));
+    for (size_t i = 0; i < a.nll.size(); ++i) {
+      CHECK(a.lm_nll[i] == Approx(std::log(static_cast<double>(kVocab))).epsilon(1e-14));
+      // Out of reach, a word has exactly g/V.
+      if (std::isinf(a.copy_nll[i]))
+        CHECK(std::exp(-a.nll[i]) == Approx(a.sink[i] / static_cast<double>(kVocab)).epsilon(1e-12));
     }
   }
 }

@@ -430,6 +430,8 @@ def settings(config):
         paths["head.window"] = config.head_window
         for k in ("projection", "scale", "auxiliary"):
             paths[f"head.{k}"] = getattr(config, k)
+        paths.update({f"head.{path}": getattr(config, k) for path, k in (("gate", "g"), ("mixture", "mixture"))
+                      if getattr(config, k) != getattr(torch_model.Config, k)})
     if config.head == "mixture_of_softmaxes":
         paths["head.components"] = config.components
     return [f"{k}={str(v).lower()}" for k, v in paths.items()]
@@ -489,6 +491,10 @@ def other_head_cases(file):
         "mixture_of_softmaxes/tied": mixture,
         "mixture_of_softmaxes/untied": dict(**mixture, tied=False, components=3),
         "mixture_of_softmaxes/one": dict(**mixture, components=1),
+        "pointer_sentinel/sigmoid": dict(**sentinel, g="sigmoid"),
+        "pointer_sentinel/constant": dict(**sentinel, g="constant", head_window=3, auxiliary=0.5),
+        "pointer_sentinel/pointer": dict(**sentinel, mixture="pointer"),
+        "pointer_sentinel/pointer_sigmoid": dict(**sentinel, mixture="pointer", g="sigmoid", tied=False),
     })
 
 

@@ -39,6 +39,8 @@ class Config:
     projection: str = "tanh"  # tanh | none
     scale: str = "none"  # none | sqrt
     auxiliary: float = 1.0
+    g: str = "joint"  # joint | sigmoid | constant: the vocabulary's share
+    mixture: str = "both"  # both | pointer
     components: int = 4
     kind: str = "transformer"  # transformer | lstm
 
@@ -69,7 +71,7 @@ def parameter_shapes(c):
         })
     if c.kind == "transformer":
         shapes["norm.weight"] = (c.dim,)
-    if not c.tied:
+    if not c.tied and c.mixture == "both":
         shapes["lm_head.weight"] = (rows, c.dim)
     if c.head == "copy_paste":
         width = c.copy_dim or c.dim
@@ -86,7 +88,12 @@ def parameter_shapes(c):
         if c.projection == "tanh":
             shapes["copy_head.q.weight"] = (c.dim, c.dim)
             shapes["copy_head.q.bias"] = (c.dim,)
-        shapes["copy_head.sentinel"] = (c.dim,)
+        if c.g == "joint":
+            shapes["copy_head.sentinel"] = (c.dim,)
+        else:
+            shapes["copy_head.gate.bias"] = (1,)
+        if c.g == "sigmoid":
+            shapes["copy_head.gate.weight"] = (1, c.dim)
     if c.head == "mixture_of_softmaxes":
         shapes["mixture_head.prior.weight"] = (c.components, c.dim)
         shapes["mixture_head.latent.weight"] = (c.components * c.dim, c.dim)
@@ -140,7 +147,10 @@ def forward(c, params, tokens, targets, segment=None, h=None):
     for those with a pointer. h (B, T, D): the final hidden states, if they are known."""
     if h is None:
         h = hidden(c, params, tokens, segment)
-    table = params["embed.weight" if c.tied else "lm_head.weight"]
+    if c.mixture == "both":
+        table = params["embed.weight" if c.tied else "lm_head.weight"]
+    else:
+        table = torch.zeros_like(params["embed.weight"])  # every token alike
     logits = (h.detach() if c.detach == "lm" else h) @ table.T
     labelled = targets >= 0
     y = targets.clamp(min=0).long()[..., None]
@@ -165,11 +175,18 @@ def forward(c, params, tokens, targets, segment=None, h=None):
     if c.head == "pointer_sentinel":
         q = h if c.projection == "none" else torch.tanh(h @ params["copy_head.q.weight"].T + params["copy_head.q.bias"])
         scale = 1.0 if c.scale == "none" else c.dim ** -0.5
-        pi, g, _ = ops.pointer(q, h, tokens, targets, scale, q @ params["copy_head.sentinel"] * scale, copy_self=True,
-                               window=c.head_window, segment=segment)
+        sentinel = q @ params["copy_head.sentinel"] * scale if c.g == "joint" else None
+        pi, a_sink, _ = ops.pointer(q, h, tokens, targets, scale, sentinel, copy_self=True, window=c.head_window,
+                                    segment=segment)
+        if c.g == "joint":
+            g, gate, pi_mixed = a_sink, torch.ones_like(a_sink), pi
+        else:
+            w = params["copy_head.gate.weight"][0] if c.g == "sigmoid" else torch.zeros_like(h[0, 0])
+            g = torch.sigmoid(h @ w + params["copy_head.gate.bias"])
+            gate, pi_mixed = 1 - g, (1 - g) * pi
         if c.auxiliary:
-            out["aux"] = c.auxiliary * negative_log(g + pi)
-        return {**out, "nll": negative_log(g * lm_target + pi), "gate": torch.ones_like(g), "sink": g, "pi": pi}
+            out["aux"] = c.auxiliary * negative_log(g + pi_mixed)
+        return {**out, "nll": negative_log(g * lm_target + pi_mixed), "gate": gate, "sink": a_sink, "pi": pi}
 
     pi, a_sink = copy_pointer(c, params, h, tokens, targets, segment)
     if c.gate == "slot" and c.detach == "gate":

@@ -19,6 +19,11 @@ from . import (
     heads,
     induction,
     meta_tokens,
+    psm_ablation,
+    psm_copy_rate,
+    psm_frequency,
+    psm_wikitext2,
+    psm_window,
     sizes,
     spamlang,
     stop_gradient,
@@ -53,6 +58,12 @@ REGISTRY = {
     "induction": Entry("induction", induction.draw),
     "induction-text": Entry("induction-text", induction.draw),
     **{name: Entry(name, draw) for name, draw in meta_tokens.DRAWINGS.items()},
+    "psm-wikitext2": Entry("psm-wikitext2", psm_wikitext2.draw),
+    "psm-frequency": Entry("psm-frequency", psm_frequency.draw),
+    "psm-window": Entry("psm-window", psm_window.draw),
+    "psm-ablation": Entry("psm-ablation", psm_ablation.draw),
+    "psm-copy-rate": Entry("psm-copy-rate", psm_copy_rate.draw),
+    "psm-generation": Entry("psm-generation", greedy_loops.draw),
 }
 
 

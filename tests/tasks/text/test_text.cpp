@@ -243,6 +243,18 @@ TEST_CASE("Mikolov's Penn Treebank format works as it is", "[text]") {
   CHECK(task->vocab() == 2 + 8);
   const Asked all = asked(*task, Split::test, 0, 2);
   CHECK(all.labels == 6 + 1 + 4 + 1 - 1);
+  // The folder alone will do, and as streams: 11 targets on two lanes.
+  const auto streams = text_of({{"task.path", folder.path().string()},
+                                {"task.level", std::string("word")},
+                                {"task.length", int64_t{3}},
+                                {"task.lanes", int64_t{2}}});
+  CHECK(streams->vocab() == 2 + 8);
+  int64_t labels = 0;
+  for (int64_t i = 0; i < 2; ++i) {
+    const Batch b = streams->batch(Split::valid, 1, i, 2);
+    labels += std::count_if(b.targets.begin(), b.targets.end(), [](int32_t t) { return t >= 0; });
+  }
+  CHECK(labels == 11);
 }
 
 TEST_CASE("awkward texts have a clear result or a one-line error", "[text]") {
@@ -261,6 +273,11 @@ TEST_CASE("awkward texts have a clear result or a one-line error", "[text]") {
   CHECK(message("no unknown word\n", word) == "no error");
   CHECK(message("CR\r\nLF\r\n", word) == "no error");
   CHECK(message("\xFF\xFE\x80\n", byte) == "no error");
+  CHECK(message("\xFF \xFE\x80 \xFF\n", word) == "no error");
+  CHECK(contains(message("two words\n", {{"task.level", std::string("word")}, {"task.vocab", int64_t{5}}}),
+                 "task.vocab of 3 to 4 expected at word level"));
+  CHECK(contains(message("two words\n", {{"task.level", std::string("word")}, {"task.lanes", int64_t{3}}}),
+                 "at most as many lanes as targets, 2, expected: got 3"));
   CHECK(contains(message("short\n", {{"task.vocab", int64_t{100}}}), "task.vocab of at least 2"));
   CHECK(contains(message("short\n", {}), "task.vocab of at most 2"));
   CHECK(message("short\n", {{"task.level", std::string("byte")}, {"task.vocab", int64_t{300}}}) ==
@@ -270,6 +287,12 @@ TEST_CASE("awkward texts have a clear result or a one-line error", "[text]") {
                              std::string(1, '\0') + "rest",
                          word),
                  ".xz file"));
+
+  // Bytes that are no UTF-8 are words like others; without any <unk> in the text, unseen words still are one.
+  const auto broken = word_task(corpus(folder, "broken", "\xFF b\n\xFF\n", "b\n", "b \xFF \xFE b\n"), 5);
+  const Batch odd = broken->batch(Split::test, 1, 0, 1);
+  CHECK(std::vector<int32_t>(odd.targets.begin(), odd.targets.begin() + 4) ==
+        std::vector<int32_t>{2, 0, 3, 1});
 
   // White space of either kind separates the same words; the carriage return counts as a byte.
   const auto unix_lines = word_task(corpus(folder, "lf", "a b\nc\n", "a\n", "a b\nc\n"), 5);
