@@ -21,6 +21,7 @@ std::vector<Field> fields() {
 struct Timed {
   Timed(const MeasureInput& in, const Settings& settings)
       : model(in.backend, DType::f32, settings, in.task.vocab(), in.task.length()) {
+    model.expect_meta(meta_share(in.task));
     model.allocate();
     model.initialise(in.seed);
     // Rates do not matter here, and a run of no updates has none.
