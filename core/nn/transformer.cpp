@@ -267,6 +267,7 @@ Tensor Transformer::hidden(Tape& tape, const ModelInput& in) const {
     options.segment = in.segment;
     options.allowed = in.intervention.allowed;
     options.probe = fmt::format("blocks.{}.attn.probs", i);
+    options.probe_lse = fmt::format("blocks.{}.attn.lse", i);
     const Tensor attended =
         b.attention(tape, b.norm1(tape, x), batch, length, positions_, positions, options);
     x = ops::add(tape, x, ops::dropout(tape, attended, options_.dropout));

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "experiments/clock.h"
+#include "experiments/measures/statistics.h"
 #include "experiments/train/trainer.h"
 
 namespace copylab {
@@ -40,12 +41,6 @@ struct Timed {
   std::optional<Trainer> trainer;
   std::vector<double> times;
 };
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t n = values.size();
-  return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
 
 void run(const MeasureInput& in, MeasureOutput& out) {
   Settings vanilla = in.settings;

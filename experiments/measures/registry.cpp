@@ -12,11 +12,14 @@
 #include "experiments/measures/induction.h"
 #include "experiments/measures/lengths.h"
 #include "experiments/measures/measure.h"
+#include "experiments/measures/meta_attention_entropy.h"
+#include "experiments/measures/meta_cost.h"
 #include "experiments/measures/meta_path.h"
 #include "experiments/measures/meta_zero.h"
 #include "experiments/measures/mixture_rank.h"
 #include "experiments/measures/neural_cache.h"
 #include "experiments/measures/overhead.h"
+#include "experiments/measures/rate_distortion.h"
 #include "experiments/measures/transfer.h"
 #include "experiments/measures/two_dimensions.h"
 #include "experiments/measures/update_efficiency.h"
@@ -26,11 +29,14 @@ namespace copylab {
 
 const std::vector<MeasureEntry>& measure_registry() {
   static const std::vector<MeasureEntry> entries = {
-      head_gradient_measure,  gradient_rank_measure,  update_rank_measure,   update_efficiency_measure,
-      two_dimensions_measure, copy_behaviour_measure, copy_gradient_measure, mixture_rank_measure,
-      cache_measure,          neural_cache_measure,   exact_match_measure,   overhead_measure,
-      transfer_measure,       induction_measure,      head_knockout_measure, generation_measure,
-      lengths_measure,        meta_zero_measure,      meta_path_measure,
+      head_gradient_measure,     gradient_rank_measure,  update_rank_measure,
+      update_efficiency_measure, two_dimensions_measure, copy_behaviour_measure,
+      copy_gradient_measure,     mixture_rank_measure,   cache_measure,
+      neural_cache_measure,      exact_match_measure,    overhead_measure,
+      transfer_measure,          induction_measure,      head_knockout_measure,
+      generation_measure,        lengths_measure,        meta_zero_measure,
+      meta_path_measure,         meta_cost_measure,      meta_attention_entropy_measure,
+      rate_distortion_measure,
   };
   return entries;
 }

@@ -10,6 +10,7 @@
 #include "experiments/evaluate/loaded_run.h"
 #include "experiments/train/memory.h"
 #include "tests/catch.h"
+#include "tests/experiments/marked_task.h"
 #include "tests/experiments/small_model.h"
 
 using namespace copylab;
@@ -139,27 +140,11 @@ TEST_CASE("Memory: the estimate is close to what the step arena takes", "[train]
 }
 
 TEST_CASE("Memory: meta-tokens are counted", "[train]") {
-  // A task whose every fourth token is a meta-token.
-  struct Marked : Task {
-    std::unique_ptr<Task> inner;
-    explicit Marked(const Settings& settings) : inner(find_task("spamlang").make(settings)) {}
-    int64_t vocab() const override { return inner->vocab(); }
-    int64_t length() const override { return inner->length(); }
-    Batch batch(Split split, uint64_t seed, int64_t index, int64_t rows) const override {
-      Batch b = inner->batch(split, seed, index, rows);
-      for (size_t i = 0; i < b.tokens.size(); ++i) b.meta.push_back(i % 4 == 2);
-      return b;
-    }
-    std::vector<int32_t> solve(const Batch& b) const override { return inner->solve(b); }
-    double ceiling() const override { return inner->ceiling(); }
-    double chance() const override { return inner->chance(); }
-    std::string show(const Batch& b, int64_t row) const override { return inner->show(b, row); }
-  };
   for (const char* dense : {"model.meta_dense=false", "model.meta_dense=true"}) {
     const Settings settings = check_settings({"model.dim=64", "model.heads=4", "model.kv_heads=2",
                                               "model.ffn=160", "model.layers=3", "model.dropout=0",
                                               "train.accumulate=1", "model.meta_attention=all", dense});
-    const Marked task(settings);
+    const testing::MarkedTask task(settings);
     CHECK(meta_share(task) == 0.25);
     const auto model = make_model(settings, task, cpu_backend());
     model->initialise(1);
