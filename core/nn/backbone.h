@@ -27,8 +27,13 @@ class Backbone {
   // Rate of the dropout between the final hidden states and the head, one mask for all positions of a
   // sequence.
   virtual double output_dropout() const { return 0; }
+  // The share of positions that hold a meta-token, for the counts below; 0 until told.
+  virtual void expect_meta(double share) { (void)share; }
   // Floating-point operations of one token, forward, averaged over a sequence of `length`.
   virtual double flops_per_token(int64_t length) const = 0;
+  // Numbers that a forward pass keeps of each position for the backward pass, embedding and final states
+  // included.
+  virtual double activations_per_token() const = 0;
   // Numbers cached for one sequence of `length` tokens when generating.
   virtual int64_t cache_numbers(int64_t length) const = 0;
 };
@@ -41,8 +46,6 @@ struct BackboneEntry {
   // Declares parameters; `rows` of the embedding.
   std::unique_ptr<Backbone> (*make)(Parameters& parameters, const Settings& settings, int64_t rows,
                                     int64_t max_length);
-  // Numbers that one position keeps for the backward pass, embedding and final states included.
-  double (*activations_per_position)(const Settings& settings);
 };
 
 const std::vector<BackboneEntry>& backbone_registry();

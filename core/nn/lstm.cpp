@@ -33,14 +33,6 @@ std::vector<Field> fields() {
   };
 }
 
-// Per layer: the product with the input and the hidden states (5 D), gates and cell states, which have no
-// gradients and so count half (5 D), and the input dropped out; the embedding, and the output dropped out.
-double activations_per_position(const Settings& settings) {
-  const LstmOptions o = lstm_options(settings);
-  const double dim = static_cast<double>(o.dim), kept = o.dropout > 0 ? 1 : 0;
-  return static_cast<double>(o.layers) * (7.5 + kept) * dim + (1 + kept) * dim;
-}
-
 // Layer `layer` of states (L, B, D) on the tape's backend, or nothing.
 Tensor state_of(Tape& tape, const Carry* carry, const std::vector<double> Carry::*states, int64_t layer,
                 DType dtype) {
@@ -85,8 +77,7 @@ BackboneEntry lstm_backbone() {
           [](Parameters& parameters, const Settings& settings, int64_t rows,
              int64_t) -> std::unique_ptr<Backbone> {
             return std::make_unique<Lstm>(parameters, lstm_options(settings), rows);
-          },
-          activations_per_position};
+          }};
 }
 
 Lstm::Lstm(Parameters& parameters, const LstmOptions& options, int64_t embedding_rows) : options_(options) {
@@ -148,6 +139,13 @@ double Lstm::init_std() const {
 
 double Lstm::flops_per_token(int64_t) const {
   return static_cast<double>(options_.layers) * 2.0 * 8.0 * static_cast<double>(options_.dim * options_.dim);
+}
+
+// Per layer: the product with the input and the hidden states (5 D), gates and cell states, which have no
+// gradients and so count half (5 D), and the input dropped out; the embedding, and the output dropped out.
+double Lstm::activations_per_token() const {
+  const double dim = static_cast<double>(options_.dim), kept = options_.dropout > 0 ? 1 : 0;
+  return static_cast<double>(options_.layers) * (7.5 + kept) * dim + (1 + kept) * dim;
 }
 
 int64_t Lstm::cache_numbers(int64_t) const {

@@ -34,6 +34,7 @@ class Lstm : public Backbone {
   bool recurrent() const override { return true; }
   double output_dropout() const override { return options_.dropout; }
   double flops_per_token(int64_t length) const override;
+  double activations_per_token() const override;
   int64_t cache_numbers(int64_t length) const override;
 
  private:

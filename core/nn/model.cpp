@@ -158,6 +158,10 @@ void Model::point_back(Tape& tape, const Tensor& h, HeadInput& in) const {
   in.key_tokens = tape.constant(all, {rows, in.memory + length});
 }
 
+void Model::expect_meta(double share) {
+  backbone_->expect_meta(share);
+}
+
 double Model::flops_per_token(int64_t length, bool stream) const {
   constexpr int64_t kEndless = int64_t{1} << 30;  // a stream's pointer has a whole window behind it
   const int64_t seen = stream && head_->memory() > 0 ? kEndless : length;

@@ -32,12 +32,15 @@ class Model {
   // not reach what was carried.
   HeadOutput forward(Tape& tape, const ModelInput& in) const;
 
+  const Backbone& backbone() const { return *backbone_; }
   const Head& head() const { return *head_; }
   // With a carry, reading position by position says what one pass over all of them says: a recurrent
   // backbone, and no pointer, or one whose window a carry holds.
   bool carries_context() const;
   int64_t vocab() const { return vocab_; }
   int64_t dim() const;
+  // The share of positions that hold a meta-token: what the counts below are for. 0 until told.
+  void expect_meta(double share);
   // Multiply-adds times two of one token, forward, at this sequence length; training costs about three times
   // that. In a stream the pointer looks further back than a sequence is long.
   double flops_per_token(int64_t length, bool stream = false) const;

@@ -1,35 +1,27 @@
-// Transformer: pre-norm blocks x + attention(norm(x)), x + swiglu(norm(x)).
+// Transformer: pre-norm blocks x + attention(norm(x)), where asked for x + meta-attention(norm(x)), x +
+// feed-forward(norm(x)).
 #include "core/nn/transformer.h"
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
-#include "core/ops/attention.h"
 #include "core/ops/dropout.h"
 #include "core/ops/elementwise.h"
 #include "core/ops/embedding.h"
-#include "core/ops/linear.h"
-#include "core/ops/rms_norm.h"
-#include "core/ops/swiglu.h"
+#include "core/ops/gather_rows.h"
 
 namespace copylab::nn {
 namespace {
-
-// Sequences may be this many times longer than the length that the model was built for, at positions that no
-// training has seen; the table of angles is small.
-constexpr int64_t kReach = 4;
-
-// 8/3 of the width, rounded up to a multiple of 32: 576 -> 1536 as in SmolLM2.
-int64_t default_ffn(int64_t dim) {
-  return (8 * dim / 3 + 31) / 32 * 32;
-}
 
 std::vector<Field> fields() {
   std::vector<std::string> names;
   for (const TransformerPreset& preset : transformer_presets()) names.push_back(preset.name);
   const TransformerPreset& nano = transformer_presets().front();
   constexpr double kMany = 1 << 20;
+  const auto later = [](Field field) {
+    field.later = true;
+    return field;
+  };
   return {
       {"model.preset", std::string(nano.name),
        "named shape: the defaults of model.dim, model.layers, model.heads and model.kv_heads", 0, 0, names,
@@ -39,8 +31,10 @@ std::vector<Field> fields() {
       {"model.heads", nano.heads, "query heads", 1, 4096},
       {"model.kv_heads", nano.kv_heads, "key/value heads, each shared by heads/kv_heads query heads", 1,
        4096},
-      {"model.ffn", int64_t{0}, "inner width of the SwiGLU; 0 = 8/3 of the width, rounded up to 32", 0,
-       kMany},
+      {"model.ffn", int64_t{0},
+       "inner width of the feed-forward; 0 = 8/3 of the width, rounded up to 32, or 4 times the width with "
+       "relu. Meta-attention adds as many weights as 4/3 of the width more here, 2 times the width with relu",
+       0, kMany},
       {"model.backbone",
        std::string("full"),
        "full attention, sliding windows, or hybrid (3 sliding layers : 1 full)",
@@ -50,35 +44,72 @@ std::vector<Field> fields() {
       {"model.window", int64_t{64}, "positions that a sliding layer sees, the present one included", 1,
        kMany},
       {"model.rope_theta", 10000.0, "base of the rotary frequencies", 1.0, 1e9},
-      {"model.norm_eps", 1e-5, "epsilon of RMSNorm", 0.0, 1.0},
+      {"model.norm_eps", 1e-5, "epsilon of the norms", 0.0, 1.0},
       {"model.init_std", 0.0, "standard deviation of initial weights; 0 = 1/sqrt(D)", 0.0, 10.0},
       {"model.dropout", 0.0,
        "dropout rate: transformer, of attention and feed-forward outputs; lstm, of embeddings, layer inputs "
-       "and "
-       "output, with one mask for all positions of a sequence",
+       "and output, with one mask for all positions of a sequence",
        0.0, 0.99},
+      later({"model.norm",
+             std::string("rms"),
+             "norm before attention, before the feed-forward and at the end: RMSNorm or LayerNorm",
+             0,
+             0,
+             {"rms", "layer"}}),
+      later({"model.mlp",
+             std::string("swiglu"),
+             "feed-forward: SwiGLU, or max(0, x W1) W2 as in GPT-2, with ReLU",
+             0,
+             0,
+             {"swiglu", "relu"}}),
+      later({"model.bias", false,
+             "biases in projections and LayerNorm (never in the output of meta-attention)"}),
+      later({"model.positions",
+             std::string("rope"),
+             "rotary angles in attention, learned vectors added to embeddings, or neither",
+             0,
+             0,
+             {"rope", "learned", "none"}}),
+      later(
+          {"model.max_positions", int64_t{0},
+           "positions of the model's table, for stages and tests at longer lengths; 0 = the sequence length "
+           "of the run (rope: 4 times that, at least)",
+           0, kMany}),
+      later({"model.yarn.scale", 1.0, "rope: context extension by YaRN, new length over original; 1 = off",
+             1.0, 1e6}),
+      later({"model.yarn.original_length", int64_t{0},
+             "positions that the parent of this run was trained for; needed where model.yarn.scale is not 1",
+             0, kMany}),
+      later({"model.yarn.extrapolation_factor", 1.0,
+             "share of the high frequencies that YaRN leaves as they are", 0.0, 1.0}),
+      later({"model.yarn.attn_factor", 1.0, "factor on cos and sin besides YaRN's 0.1 ln(scale) + 1", 0.0,
+             1e3}),
+      later({"model.yarn.beta_fast", 32.0,
+             "frequencies with more turns than this within the original length stay", 0.0, 1e6}),
+      later({"model.yarn.beta_slow", 1.0,
+             "frequencies with fewer turns than this within the original length are divided by the scale",
+             0.0, 1e6}),
+      later({"model.meta_attention",
+             std::string("none"),
+             "blocks with attention among meta-tokens, after their self-attention",
+             0,
+             0,
+             {"none", "all", "first", "last"}}),
+      later({"model.meta_dense", false,
+             "meta-attention over all rows under a mask, at T² instead of M² (for comparison; same result)"}),
   };
-}
-
-// A block: two norms, q before and after rotation, attention, o, down and two residual sums (9 D); k before
-// and after rotation, and v (3 KV); gate, up and their product (3 F). Embedding, final norm, and the labelled
-// rows that the head reads.
-double activations_per_position(const Settings& settings) {
-  const TransformerShape s = transformer_options(settings).shape;
-  const double dim = static_cast<double>(s.dim), ffn = static_cast<double>(s.ffn);
-  const double kv = dim / static_cast<double>(s.heads) * static_cast<double>(s.kv_heads);
-  return static_cast<double>(s.layers) * (9 * dim + 3 * kv + 3 * ffn) + 3 * dim;
 }
 
 }  // namespace
 
 BackboneEntry transformer_backbone() {
-  return {"transformer", "SmolLM2-style decoder: attention, full or in windows, and SwiGLU", fields,
+  return {"transformer",
+          "pre-norm decoder: attention, full or in windows, feed-forward, and meta-attention by choice",
+          fields,
           [](Parameters& parameters, const Settings& settings, int64_t rows,
              int64_t max_length) -> std::unique_ptr<Backbone> {
             return std::make_unique<Transformer>(parameters, transformer_options(settings), rows, max_length);
-          },
-          activations_per_position};
+          }};
 }
 
 const std::vector<TransformerPreset>& transformer_presets() {
@@ -87,6 +118,39 @@ const std::vector<TransformerPreset>& transformer_presets() {
   return presets;
 }
 
+namespace {
+
+PositionOptions position_options(const Settings& settings) {
+  PositionOptions out;
+  const std::string& kind = settings.text("model.positions");
+  out.kind = kind == "rope"      ? PositionKind::rope
+             : kind == "learned" ? PositionKind::learned
+                                 : PositionKind::none;
+  out.rope_theta = settings.real("model.rope_theta");
+  out.max_positions = settings.integer("model.max_positions");
+  const double scale = settings.real("model.yarn.scale");
+  if (scale == 1.0) return out;
+  const int64_t original = settings.integer("model.yarn.original_length");
+  expect(out.kind == PositionKind::rope, "transformer", "model.yarn.scale = {} needs model.positions = rope",
+         scale);
+  expect(original > 0, "transformer",
+         "model.yarn.scale = {} needs model.yarn.original_length, the length trained for", scale);
+  ops::Yarn yarn;
+  yarn.scale = scale;
+  yarn.original_length = static_cast<double>(original);
+  yarn.extrapolation_factor = settings.real("model.yarn.extrapolation_factor");
+  yarn.attn_factor = settings.real("model.yarn.attn_factor");
+  yarn.beta_fast = settings.real("model.yarn.beta_fast");
+  yarn.beta_slow = settings.real("model.yarn.beta_slow");
+  expect(yarn.beta_slow > 0 && yarn.beta_slow < yarn.beta_fast, "transformer",
+         "0 < model.yarn.beta_slow < model.yarn.beta_fast expected: got {}, {}", yarn.beta_slow,
+         yarn.beta_fast);
+  out.yarn = yarn;
+  return out;
+}
+
+}  // namespace
+
 TransformerOptions transformer_options(const Settings& settings) {
   TransformerOptions options{};
   TransformerShape& s = options.shape;
@@ -94,7 +158,8 @@ TransformerOptions transformer_options(const Settings& settings) {
   s.layers = settings.integer("model.layers");
   s.heads = settings.integer("model.heads");
   s.kv_heads = settings.integer("model.kv_heads");
-  s.ffn = settings.integer("model.ffn") ? settings.integer("model.ffn") : default_ffn(s.dim);
+  options.mlp = settings.text("model.mlp") == "relu" ? FeedForwardKind::relu : FeedForwardKind::swiglu;
+  s.ffn = settings.integer("model.ffn") ? settings.integer("model.ffn") : default_ffn(options.mlp, s.dim);
   expect(s.dim % (2 * s.heads) == 0, "transformer",
          "model.heads = {} must divide model.dim = {} into heads of even width", s.heads, s.dim);
   expect(s.heads % s.kv_heads == 0, "transformer", "model.kv_heads = {} must divide model.heads = {}",
@@ -104,44 +169,56 @@ TransformerOptions transformer_options(const Settings& settings) {
                     : pattern == "sliding" ? AttentionPattern::sliding
                                            : AttentionPattern::hybrid;
   options.window = settings.integer("model.window");
-  options.rope_theta = settings.real("model.rope_theta");
-  options.norm_eps = settings.real("model.norm_eps");
+  options.positions = position_options(settings);
+  options.bias = settings.flag("model.bias");
+  options.norm = {settings.text("model.norm") == "layer" ? NormKind::layer : NormKind::rms, options.bias,
+                  settings.real("model.norm_eps")};
   const double std = settings.real("model.init_std");
   options.init_std = std > 0 ? std : 1.0 / std::sqrt(static_cast<double>(s.dim));
   options.dropout = settings.real("model.dropout");
+  const std::string& meta = settings.text("model.meta_attention");
+  options.meta = meta == "all"     ? MetaBlocks::all
+                 : meta == "first" ? MetaBlocks::first
+                 : meta == "last"  ? MetaBlocks::last
+                                   : MetaBlocks::none;
+  options.meta_dense = settings.flag("model.meta_dense");
   return options;
 }
 
 Transformer::Transformer(Parameters& parameters, const TransformerOptions& options, int64_t embedding_rows,
                          int64_t max_length)
     : options_(options),
-      rope_(parameters.backend(), parameters.dtype(), options.shape.dim / options.shape.heads,
-            options.rope_theta, kReach * max_length) {
-  const auto& [dim, layers, heads, kv_heads, ffn] = options_.shape;
-  const int64_t kv_dim = dim / heads * kv_heads;
+      embed_(&parameters.add("embed.weight", {embedding_rows, options.shape.dim},
+                             Init::normal(options.init_std), true)),
+      positions_(parameters, options.positions, options.shape.dim, options.shape.dim / options.shape.heads,
+                 max_length, Init::normal(options.init_std)),
+      blocks_(make_blocks(parameters)),
+      norm_(parameters, "norm", options.shape.dim, options.norm) {}
+
+std::vector<Transformer::Block> Transformer::make_blocks(Parameters& parameters) const {
+  const int64_t layers = options_.shape.layers;
   const Init in = Init::normal(options_.init_std);
   const Init residual = Init::normal(options_.init_std / std::sqrt(2.0 * static_cast<double>(layers)));
-  const Init one = Init::constant(1.0);
-
-  embed_ = &parameters.add("embed.weight", {embedding_rows, dim}, in, true);
+  std::vector<Block> blocks;
   for (int64_t i = 0; i < layers; ++i) {
     const std::string at = fmt::format("blocks.{}.", i);
-    const auto add = [&](const char* name, Shape shape, Init init, bool decay) {
-      return &parameters.add(at + name, shape, init, decay);
+    const auto meta = [&]() -> std::optional<MetaAttention> {
+      if (!has_meta(i)) return std::nullopt;
+      return MetaAttention(parameters, at + "meta", attention_shape(), options_.norm, in, residual,
+                           options_.bias);
     };
-    Block b{};
-    b.norm1 = add("norm1.weight", {dim}, one, false);
-    b.q = add("attn.q.weight", {dim, dim}, in, true);
-    b.k = add("attn.k.weight", {kv_dim, dim}, in, true);
-    b.v = add("attn.v.weight", {kv_dim, dim}, in, true);
-    b.o = add("attn.o.weight", {dim, dim}, residual, true);
-    b.norm2 = add("norm2.weight", {dim}, one, false);
-    b.gate = add("mlp.gate.weight", {ffn, dim}, in, true);
-    b.up = add("mlp.up.weight", {ffn, dim}, in, true);
-    b.down = add("mlp.down.weight", {dim, ffn}, residual, true);
-    blocks_.push_back(b);
+    // Braces: parameters are declared in this order.
+    blocks.push_back(Block{
+        Norm(parameters, at + "norm1", options_.shape.dim, options_.norm),
+        AttentionLayer(parameters, at + "attn", attention_shape(), in, residual, options_.bias,
+                       options_.bias),
+        meta(),
+        Norm(parameters, at + "norm2", options_.shape.dim, options_.norm),
+        FeedForward(parameters, at + "mlp", options_.mlp, options_.shape.dim, options_.shape.ffn, in,
+                    residual, options_.bias),
+    });
   }
-  norm_ = &parameters.add("norm.weight", {dim}, one, false);
+  return blocks;
 }
 
 bool Transformer::sliding(int64_t layer) const {
@@ -149,73 +226,105 @@ bool Transformer::sliding(int64_t layer) const {
          (options_.pattern == AttentionPattern::hybrid && layer % 4 != 3);
 }
 
-Tensor Transformer::attend(Tape& tape, int64_t layer, const Tensor& x, const Tensor& positions,
-                           const Tensor& segment, int64_t batch, int64_t length) const {
-  const Block& b = blocks_[layer];
-  const TransformerShape& s = options_.shape;
-  const int64_t head_dim = s.dim / s.heads;
-  const Shape q_shape{batch, length, s.heads, head_dim}, kv_shape{batch, length, s.kv_heads, head_dim};
-  const Tensor q = ops::rope(tape, ops::linear(tape, x, *b.q).reshape(q_shape), rope_, positions);
-  const Tensor k = ops::rope(tape, ops::linear(tape, x, *b.k).reshape(kv_shape), rope_, positions);
-  const Tensor v = ops::linear(tape, x, *b.v).reshape(kv_shape);
-  ops::AttentionOptions options;
-  options.window = sliding(layer) ? options_.window : 0;
-  options.segment = segment;
-  options.probe = fmt::format("blocks.{}.attn.probs", layer);
-  const Tensor out = ops::attention(tape, q, k, v, options);
-  return ops::linear(tape, out.reshape({batch * length, s.dim}), *b.o);
+bool Transformer::has_meta(int64_t layer) const {
+  return options_.meta == MetaBlocks::all || (options_.meta == MetaBlocks::first && layer == 0) ||
+         (options_.meta == MetaBlocks::last && layer == options_.shape.layers - 1);
 }
 
-Tensor Transformer::feed_forward(Tape& tape, const Block& b, const Tensor& x) const {
-  const Tensor inner = ops::swiglu(tape, ops::linear(tape, x, *b.gate), ops::linear(tape, x, *b.up));
-  return ops::linear(tape, inner, *b.down);
+int64_t Transformer::meta_blocks() const {
+  int64_t blocks = 0;
+  for (int64_t i = 0; i < options_.shape.layers; ++i) blocks += has_meta(i);
+  return blocks;
+}
+
+Tensor Transformer::embed(Tape& tape, const ModelInput& in) const {
+  const Tensor& zero = in.intervention.zero_embedding;
+  if (!zero) return ops::embedding(tape, *embed_, in.tokens).reshape({in.tokens.size(), options_.shape.dim});
+  expect(zero.shape() == in.tokens.shape() && zero.dtype() == DType::u8, "transformer",
+         "zero_embedding uint8 {} expected: got {} {}", in.tokens.shape().str(), name_of(zero.dtype()),
+         zero.shape().str());
+  std::vector<int32_t> ids = to_host<int32_t>(tape.backend(), in.tokens);
+  const std::vector<uint8_t> flags = to_host<uint8_t>(tape.backend(), zero);
+  for (size_t i = 0; i < ids.size(); ++i)
+    if (flags[i]) ids[i] = -1;  // a row of zeros
+  return ops::gather_rows(tape, *embed_, tape.constant(ids, {in.tokens.size()}));
 }
 
 Tensor Transformer::hidden(Tape& tape, const ModelInput& in) const {
   const Tensor& tokens = in.tokens;
   expect(tokens.shape().rank() == 2, "transformer", "tokens (B, T) expected: got {}", tokens.shape().str());
   const int64_t batch = tokens.dim(0), length = tokens.dim(1);
-  std::vector<int32_t> host(batch * length);
-  for (int64_t i = 0; i < batch; ++i)
-    std::iota(host.begin() + i * length, host.begin() + (i + 1) * length, 0);
-  const Tensor positions = tape.constant(host, {batch * length});
+  const std::vector<int32_t> indices = positions_.indices(tape, batch, length, in.intervention.zero_position);
+  const Tensor positions = tape.constant(indices, {batch * length});
+  MetaRows meta;
+  if (meta_blocks() > 0) meta = meta_rows(tape, in, indices, options_.meta_dense);
 
-  Tensor x = ops::embedding(tape, *embed_, tokens).reshape({batch * length, options_.shape.dim});
+  Tensor x = positions_.add_to(tape, embed(tape, in), positions);
   for (size_t i = 0; i < blocks_.size(); ++i) {
     const Block& b = blocks_[i];
+    ops::AttentionOptions options;
+    options.window = sliding(static_cast<int64_t>(i)) ? options_.window : 0;
+    options.segment = in.segment;
+    options.allowed = in.intervention.allowed;
+    options.probe = fmt::format("blocks.{}.attn.probs", i);
+    options.probe_lse = fmt::format("blocks.{}.attn.lse", i);
     const Tensor attended =
-        attend(tape, static_cast<int64_t>(i), ops::rms_norm(tape, x, *b.norm1, options_.norm_eps), positions,
-               in.segment, batch, length);
+        b.attention(tape, b.norm1(tape, x), batch, length, positions_, positions, options);
     x = ops::add(tape, x, ops::dropout(tape, attended, options_.dropout));
-    const Tensor fed = feed_forward(tape, b, ops::rms_norm(tape, x, *b.norm2, options_.norm_eps));
+    if (b.meta && meta.count > 0) {
+      const Tensor added = (*b.meta)(tape, x, in, meta, positions_, positions, options_.meta_dense);
+      x = ops::add(tape, x, ops::dropout(tape, added, options_.dropout));
+    }
+    const Tensor fed = b.feed_forward(tape, b.norm2(tape, x));
     x = ops::add(tape, x, ops::dropout(tape, fed, options_.dropout));
     tape.probe(fmt::format("blocks.{}.resid", i), x);
   }
-  return ops::rms_norm(tape, x, *norm_, options_.norm_eps);
+  return norm_(tape, x);
 }
 
 double Transformer::flops_per_token(int64_t length) const {
   const auto& [dim, layers, heads, kv_heads, ffn] = options_.shape;
-  const int64_t kv_dim = dim / heads * kv_heads;
+  const int64_t matrices = options_.mlp == FeedForwardKind::swiglu ? 3 : 2;
+  const double n = static_cast<double>(length),
+               attention = static_cast<double>(attention_shape().parameters());
+  // Position t sees min(t + 1, w) keys; scores and values cost 2·D each per key.
+  const auto looking_back = [&](double w) {
+    return 4.0 * static_cast<double>(dim) * (w * (w + 1) / 2 + (n - w) * w) / n;
+  };
   double flops = 0;
-  for (int64_t i = 0; i < layers; ++i) {
-    flops += 2.0 * static_cast<double>(2 * dim * dim + 2 * dim * kv_dim + 3 * dim * ffn);
-    // Position t sees min(t + 1, window) keys; scores and values cost 2·D each per key.
-    const double w = static_cast<double>(sliding(i) ? std::min(options_.window, length) : length);
-    const double n = static_cast<double>(length);
-    const double seen = (w * (w + 1) / 2 + (n - w) * w) / n;
-    flops += 4.0 * static_cast<double>(dim) * seen;
-  }
-  return flops;
+  for (int64_t i = 0; i < layers; ++i)
+    flops += 2.0 * (attention + static_cast<double>(matrices * dim * ffn)) +
+             looking_back(static_cast<double>(sliding(i) ? std::min(options_.window, length) : length));
+  // M of the n rows, or all of them, each of which sees half of them on average.
+  const double rows = meta_share_ == 0 ? 0 : options_.meta_dense ? n : n * meta_share_;
+  const double seen = (rows + 1) / 2;
+  return flops + static_cast<double>(meta_blocks()) * rows / n *
+                     (2.0 * attention + 4.0 * static_cast<double>(dim) * seen);
+}
+
+double Transformer::activations_per_token() const {
+  const double dim = static_cast<double>(options_.shape.dim), ffn = static_cast<double>(options_.shape.ffn);
+  const double kv = static_cast<double>(attention_shape().kv_dim());
+  const double turned = options_.positions.kind == PositionKind::rope ? 1 : 0;
+  // Norm, q before and after rotation, attention, o; k before and after rotation, and v.
+  const double attention = (4 + turned) * dim + (2 + turned) * kv;
+  // Norm, and down; gate, up and their product, or up and its positive part.
+  const double feed_forward = 2 * dim + (options_.mlp == FeedForwardKind::swiglu ? 3 : 2) * ffn;
+  double numbers = static_cast<double>(options_.shape.layers) * (attention + feed_forward + 2 * dim);
+  // Meta-attention: what it adds, and the sum; gathered rows besides.
+  const double meta = options_.meta_dense ? attention + dim : meta_share_ * (attention + dim) + 2 * dim;
+  if (meta_share_ > 0) numbers += static_cast<double>(meta_blocks()) * meta;
+  // Embedding, final norm, and the labelled rows that the head reads; learned vectors, and the sum.
+  return numbers + (options_.positions.kind == PositionKind::learned ? 5 : 3) * dim;
 }
 
 int64_t Transformer::cache_numbers(int64_t length) const {
-  const TransformerShape& s = options_.shape;
-  const int64_t kv_dim = s.dim / s.heads * s.kv_heads;
+  const int64_t kv_dim = attention_shape().kv_dim();
+  const int64_t meta = std::llround(meta_share_ * static_cast<double>(length));
   int64_t numbers = 0;
-  for (int64_t i = 0; i < s.layers; ++i)
+  for (int64_t i = 0; i < options_.shape.layers; ++i)
     numbers += 2 * kv_dim * (sliding(i) ? std::min(options_.window, length) : length);
-  return numbers;
+  return numbers + 2 * kv_dim * meta * meta_blocks();
 }
 
 }  // namespace copylab::nn

@@ -1,16 +1,23 @@
-// Transformer: the SmolLM2-style decoder: RMSNorm, RoPE, grouped causal attention, SwiGLU, no biases.
+// Transformer: a pre-norm decoder, SmolLM2-style by default (RMSNorm, RoPE, grouped causal attention, SwiGLU,
+// no biases), GPT-2-style by choice (LayerNorm, learned positions, ReLU, biases), with or without
+// meta-attention.
 #pragma once
 
 #include <vector>
 
 #include "core/nn/backbone.h"
-#include "core/ops/rope.h"
+#include "core/nn/feed_forward.h"
+#include "core/nn/meta_attention.h"
+#include "core/nn/norm.h"
+#include "core/nn/positions.h"
 #include "core/settings.h"
 
 namespace copylab::nn {
 
 // Which layers see a sliding window: none, all, or three of four (layer i sees everything iff i % 4 == 3).
 enum class AttentionPattern { full, sliding, hybrid };
+// Which blocks have meta-attention.
+enum class MetaBlocks { none, all, first, last };
 
 struct TransformerShape {
   int64_t dim, layers, heads, kv_heads, ffn;
@@ -20,11 +27,15 @@ struct TransformerOptions {
   TransformerShape shape;
   AttentionPattern pattern;
   int64_t window;  // positions that a sliding layer sees, the present one included
-  double rope_theta;
-  double norm_eps;
+  PositionOptions positions;
+  NormOptions norm;
+  FeedForwardKind mlp;
+  bool bias;        // of projections
   double init_std;  // of embeddings and of q, k, v, gate, up; o and down get init_std/sqrt(2·layers), as in
                     // the training code of SmolLM2 (nanotron)
   double dropout;   // on the outputs of attention and feed-forward
+  MetaBlocks meta;
+  bool meta_dense;  // meta-attention over all rows under a mask, instead of over the gathered ones
 };
 
 // The shapes of papers L.0; shape-135M is that of SmolLM2-135M.
@@ -49,23 +60,34 @@ class Transformer : public Backbone {
   int64_t dim() const override { return options_.shape.dim; }
   Init init() const override { return Init::normal(options_.init_std); }
   double init_std() const override { return options_.init_std; }
+  void expect_meta(double share) override { meta_share_ = share; }
   double flops_per_token(int64_t length) const override;
+  double activations_per_token() const override;
   int64_t cache_numbers(int64_t length) const override;
 
  private:
   struct Block {
-    const Tensor *norm1, *q, *k, *v, *o, *norm2, *gate, *up, *down;
+    Norm norm1;
+    AttentionLayer attention;
+    std::optional<MetaAttention> meta;
+    Norm norm2;
+    FeedForward feed_forward;
   };
+  std::vector<Block> make_blocks(Parameters& parameters) const;
   bool sliding(int64_t layer) const;
-  Tensor attend(Tape& tape, int64_t layer, const Tensor& x, const Tensor& positions, const Tensor& segment,
-                int64_t batch, int64_t length) const;
-  Tensor feed_forward(Tape& tape, const Block& block, const Tensor& x) const;
+  bool has_meta(int64_t layer) const;
+  int64_t meta_blocks() const;
+  AttentionShape attention_shape() const {
+    return {options_.shape.dim, options_.shape.heads, options_.shape.kv_heads};
+  }
+  Tensor embed(Tape& tape, const ModelInput& in) const;
 
   TransformerOptions options_;
-  ops::RopeTable rope_;
+  double meta_share_ = 0;
   const Tensor* embed_;
+  Positions positions_;
   std::vector<Block> blocks_;
-  const Tensor* norm_;
+  Norm norm_;
 };
 
 }  // namespace copylab::nn

@@ -58,6 +58,7 @@ Tensor attention(Tape& tape, const Tensor& q, const Tensor& k, const Tensor& v,
                           .probs = probs ? probs.data<T>() : nullptr};
     kernels.attention(args);
     if (probs) tape.probe(options.probe, probs);
+    if (!options.probe_lse.empty()) tape.probe(options.probe_lse, lse);
     args.probs = nullptr;
     tape.record("attention", {out}, {q, k, v}, [=, &kernels] {
       kernels.attention_backward(args, {.dout = out.grad<T>(),

@@ -16,6 +16,8 @@ struct AttentionOptions {
   Tensor marked;       // (B, T) uint8, attention only among nonzero positions (papers: meta-attention, §4.2)
   Tensor segment;      // (B, T) int32, attention only within equal values (documents)
   std::string probe;   // name under which a probe may ask for the probabilities (B, H, T, T)
+  std::string
+      probe_lse;  // likewise for the log-sum-exp of each row's scores (B, H, T); -inf: it sees nothing
 };
 
 // q (B, T, H, d); k, v (B, T, G, d) with G dividing H: query head h reads key/value head h / (H/G).

@@ -50,7 +50,9 @@ GradientCheck check_model_gradient(const Settings& settings, int64_t entries) {
     tape.begin({.record = false, .training = false});
     model.forward(tape, model_input(tape, task->batch(Split::train, 6, 0, task->lanes()), &carry));
   }
-  const Batch batch = task->batch(Split::train, 6, stream ? 1 : 0, stream ? task->lanes() : 2);
+  Batch batch = task->batch(Split::train, 6, stream ? 1 : 0, stream ? task->lanes() : 2);
+  if (!stream && batch.meta.empty())  // every third token is taken for a meta-token
+    for (size_t i = 0; i < batch.tokens.size(); ++i) batch.meta.push_back(i % 3 == 1);
   const auto loss = [&](bool gradient) { return loss_of(model, batch, carry, stream, gradient); };
   loss(true);
 
@@ -137,13 +139,30 @@ std::vector<std::vector<std::string>> stream_variants() {
   return variants;
 }
 
+std::vector<std::vector<std::string>> block_variants() {
+  return {{"model.norm=layer"},
+          {"model.norm=layer", "model.bias=true"},
+          {"model.mlp=relu"},
+          {"model.bias=true"},
+          {"model.positions=learned"},
+          {"model.positions=none"},
+          {"model.yarn.scale=4", "model.yarn.original_length=4"},
+          {"model.meta_attention=all"},
+          {"model.meta_attention=first"},
+          {"model.meta_attention=last"},
+          {"model.meta_attention=all", "model.meta_dense=true"},
+          {"model.meta_attention=all", "model.norm=layer", "model.mlp=relu", "model.bias=true",
+           "model.positions=learned"}};
+}
+
 int check_gradients(std::ostream& out) {
   int bad = 0;
   std::vector<std::vector<std::string>> variants = head_variants();
   for (const auto& variant : stream_variants()) variants.push_back(variant);
+  for (const auto& variant : block_variants()) variants.push_back(variant);
   for (const std::vector<std::string>& variant : variants) {
     std::vector<std::string> changes = {"task.length=7", "model.dim=8", "model.ffn=12"};
-    if (variant.front().starts_with("head."))
+    if (!variant.front().starts_with("model.kind="))
       changes.insert(changes.end(), {"task.vocab=11", "task.period=3"});
     changes.insert(changes.end(), variant.begin(), variant.end());
     const GradientCheck check = check_model_gradient(check_settings(changes), 12);

@@ -5,6 +5,7 @@
 #include "experiments/store/checkpoint.h"
 #include "experiments/store/run_folder.h"
 #include "experiments/train/train_plan.h"
+#include "experiments/train/trainer.h"
 
 namespace copylab {
 
@@ -17,7 +18,9 @@ const Backend& backend_of(const Settings& settings) {
 }
 
 std::unique_ptr<nn::Model> make_model(const Settings& settings, const Task& task, const Backend& backend) {
-  return std::make_unique<nn::Model>(backend, DType::f32, settings, task.vocab(), task.length());
+  auto model = std::make_unique<nn::Model>(backend, DType::f32, settings, task.vocab(), task.length());
+  model->expect_meta(meta_share(task));
+  return model;
 }
 
 LoadedRun load_run(const std::filesystem::path& path) {

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "experiments/clock.h"
+#include "experiments/measures/statistics.h"
 #include "experiments/train/trainer.h"
 
 namespace copylab {
@@ -21,6 +22,7 @@ std::vector<Field> fields() {
 struct Timed {
   Timed(const MeasureInput& in, const Settings& settings)
       : model(in.backend, DType::f32, settings, in.task.vocab(), in.task.length()) {
+    model.expect_meta(meta_share(in.task));
     model.allocate();
     model.initialise(in.seed);
     // Rates do not matter here, and a run of no updates has none.
@@ -39,12 +41,6 @@ struct Timed {
   std::optional<Trainer> trainer;
   std::vector<double> times;
 };
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const size_t n = values.size();
-  return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
-}
 
 void run(const MeasureInput& in, MeasureOutput& out) {
   Settings vanilla = in.settings;

@@ -12,6 +12,8 @@
 #include "experiments/measures/induction.h"
 #include "experiments/measures/lengths.h"
 #include "experiments/measures/measure.h"
+#include "experiments/measures/meta_attention_entropy.h"
+#include "experiments/measures/meta_cost.h"
 #include "experiments/measures/meta_path.h"
 #include "experiments/measures/meta_zero.h"
 #include "experiments/measures/mixture_rank.h"
@@ -19,6 +21,7 @@
 #include "experiments/measures/overhead.h"
 #include "experiments/measures/pointer_distance.h"
 #include "experiments/measures/pointer_time.h"
+#include "experiments/measures/rate_distortion.h"
 #include "experiments/measures/transfer.h"
 #include "experiments/measures/two_dimensions.h"
 #include "experiments/measures/update_efficiency.h"
@@ -36,7 +39,8 @@ const std::vector<MeasureEntry>& measure_registry() {
       transfer_measure,          induction_measure,      head_knockout_measure,
       generation_measure,        lengths_measure,        meta_zero_measure,
       meta_path_measure,         word_frequency_measure, pointer_distance_measure,
-      pointer_time_measure,
+      pointer_time_measure,      meta_cost_measure,      meta_attention_entropy_measure,
+      rate_distortion_measure,
   };
   return entries;
 }

@@ -108,6 +108,13 @@ std::pair<double, double> wilson_interval(int64_t right, int64_t n) {
   return {right == 0 ? 0.0 : middle - half, right == n ? 1.0 : middle + half};
 }
 
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  const size_t n = values.size();
+  if (n == 0) return std::nan("");
+  return n % 2 ? values[n / 2] : (values[n / 2 - 1] + values[n / 2]) / 2;
+}
+
 std::vector<int64_t> half_octaves(int64_t largest) {
   std::vector<int64_t> ends;
   for (int64_t power = 1; power < largest; power *= 2)

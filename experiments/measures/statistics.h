@@ -27,6 +27,9 @@ double mcnemar(int64_t a, int64_t b);
 // Wilson's 95 % interval of a share of which `right` of n trials are known. NaN without trials.
 std::pair<double, double> wilson_interval(int64_t right, int64_t n);
 
+// The mean of the two in the middle where there is an even number. NaN without values.
+double median(std::vector<double> values);
+
 // Upper ends of half-octave bins 1, 2, 3, 4, 6, 8, 12, 16, … that cover 1..largest; the last is `largest`.
 std::vector<int64_t> half_octaves(int64_t largest);
 // The bin of x: the first whose upper end is not below x.

@@ -12,6 +12,7 @@
 #include "experiments/config/error.h"
 #include "experiments/config/run_fields.h"
 #include "experiments/measures/measure.h"
+#include "experiments/train/trainer.h"
 #include "tasks/task.h"
 
 namespace copylab {
@@ -42,6 +43,7 @@ double measure_flops(const std::string& name, const Settings& settings, const Ta
 Estimate estimate(const Settings& settings) {
   const std::unique_ptr<Task> task = find_task(settings.text("task.name")).make(settings);
   nn::Model model(cpu_backend(), DType::f32, settings, task->vocab(), task->length());
+  model.expect_meta(meta_share(*task));
   Estimate out;
   out.parameters = model.parameters().count();
   out.plan = train_plan(settings, *task);

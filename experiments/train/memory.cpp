@@ -35,8 +35,8 @@ MemoryEstimate estimate_memory(const Settings& settings, const TrainPlan& plan, 
   const bool stream = settings.has("task.lanes") && settings.integer("task.lanes") > 0;
   const int64_t memory = stream ? model.head().memory() : 0;
   const double more = static_cast<double>(memory) / static_cast<double>(plan.length);
-  double per_position = nn::find_backbone(settings.text("model.kind")).activations_per_position(settings) +
-                        model.head().activations_per_token(1 + more);
+  double per_position =
+      model.backbone().activations_per_token() + model.head().activations_per_token(1 + more);
   if (memory > 0)  // the memory, which has no gradient, and all keys in one array
     per_position += (1 + 1.5 * more) * static_cast<double>(model.dim());
   const auto bytes = [&](int64_t sequences, double numbers) {

@@ -8,6 +8,14 @@
 
 namespace copylab {
 
+double meta_share(const Task& task) {
+  if (task.lanes() > 0) return 0;  // streams have none
+  constexpr int64_t kSequences = 16;
+  const Batch batch = task.batch(Split::train, 1, 0, kSequences);
+  const int64_t count = std::count_if(batch.meta.begin(), batch.meta.end(), [](uint8_t m) { return m != 0; });
+  return static_cast<double>(count) / static_cast<double>(batch.rows * batch.length);
+}
+
 Trainer::Trainer(const Task& task, nn::Model& model, const TrainPlan& plan, uint64_t seed)
     : task_(task),
       model_(model),

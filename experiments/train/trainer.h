@@ -58,4 +58,7 @@ class Trainer {
   int64_t step_ = 0;
 };
 
+// The share of positions that hold a meta-token, counted in the first training sequences.
+double meta_share(const Task& task);
+
 }  // namespace copylab

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "core/nn/backbone.h"
+#include "experiments/check/check_gradients.h"
 #include "experiments/check/check_settings.h"
 #include "experiments/config/expand.h"
 #include "experiments/evaluate/loaded_run.h"
@@ -76,6 +77,14 @@ TEST_CASE("Every backbone trains with every head, on sequences and on streams", 
           train_two_updates(check_settings(changes));
         }
       }
+}
+
+TEST_CASE("Every choice of blocks trains", "[every]") {
+  for (const std::vector<std::string>& variant : block_variants()) {
+    DYNAMIC_SECTION(variant.front() << " … " << variant.back()) {
+      train_two_updates(check_settings(variant));
+    }
+  }
 }
 
 TEST_CASE("Every task trains, in each of its variants", "[every]") {

@@ -407,7 +407,8 @@ def start_values(config, name, std=0.5):
     values = {}
     for key, shape in torch_model.parameter_shapes(config).items():
         d = Draw(f"{name}/{key}")
-        near_one = not torch_model.decays(key) and not key.endswith((".sink", ".sentinel", ".bias", ".b_ih", ".b_hh"))
+        near_one = (not torch_model.decays(key) and not key.startswith("pos_embed")
+                    and not key.endswith((".sink", ".sentinel", ".bias", ".b_ih", ".b_hh")))
         values[key] = d.normal(*shape, std=0.2, mean=1.0) if near_one else d.normal(*shape, std=std)
     return values
 
@@ -420,6 +421,12 @@ def settings(config):
         paths["model.kind"] = config.kind
     if config.backbone != "full":
         paths["model.window"] = config.window
+    plain = torch_model.Config()
+    for k in ("norm", "mlp", "bias", "positions", "max_positions", "meta_attention"):
+        if getattr(config, k) != getattr(plain, k):
+            paths[f"model.{k}"] = getattr(config, k)
+    if config.yarn_scale > 1:
+        paths.update({"model.yarn.scale": config.yarn_scale, "model.yarn.original_length": config.yarn_original})
     if config.head == "copy_paste":
         paths["head.dim"] = config.copy_dim
         for k in ("gate", "sink", "copy_self", "key_token", "qk_norm", "gate_floor", "detach"):
@@ -498,8 +505,35 @@ def other_head_cases(file):
     })
 
 
-def add_models(file, variants):
-    """Values and gradients of whole models, one case for each of the named configurations."""
+def block_cases(file):
+    """GPT-2-style blocks, positions, and meta-attention; names that end with /intervention keep the model from using
+    some positions, embeddings and paths."""
+    gpt2 = dict(norm="layer", mlp="relu", bias=True)
+    learned = dict(positions="learned", max_positions=9)
+    both = {**gpt2, **learned, "meta_attention": "all"}
+    add_models(file, {
+        "vanilla/layer_norm": dict(norm="layer"),
+        "vanilla/relu": dict(mlp="relu"),
+        "vanilla/bias": dict(bias=True),
+        "vanilla/learned": learned,
+        "vanilla/no_positions": dict(positions="none"),
+        "vanilla/gpt2": dict(**gpt2, **learned),
+        "vanilla/yarn": dict(yarn_scale=4.0, yarn_original=4, rope_theta=100.0),
+        "vanilla/meta": dict(meta_attention="all"),
+        "vanilla/meta_first": dict(meta_attention="first", kv_heads=1),
+        "vanilla/meta_last": dict(meta_attention="last", backbone="sliding", window=2),
+        "vanilla/meta_gpt2": both,
+        "vanilla/meta_gpt2_rope": dict(**gpt2, meta_attention="all", tied=False),
+        "copy_paste/meta": dict(head="copy_paste", meta_attention="all"),
+        "meta/segment": both,
+        "meta/intervention": both,
+        "meta_rope/intervention": dict(meta_attention="all"),
+    }, meta=True)
+
+
+def add_models(file, variants, meta=False):
+    """Values and gradients of whole models, one case for each of the named configurations. With `meta` some tokens
+    are meta-tokens."""
     batch, length = 2, 7
     d = Draw("model")
     tokens, targets = d.integers(0, 11, batch, length), d.integers(0, 11, batch, length)
@@ -507,6 +541,10 @@ def add_models(file, variants):
     targets[:, 2:5], targets[0, 6], targets[1, 0] = tokens[:, 1:4], -1, -1
     segment = np.array([[0, 0, 0, 0, 1, 1, 1], [2, 2, 3, 3, 3, 3, 3]], dtype=np.int32)
     file["tokens"], file["targets"], file["segment"] = tokens, targets, segment
+    given = {}
+    if meta:
+        file["meta"] = np.array([[0, 1, 0, 1, 1, 0, 1], [0, 0, 0, 0, 1, 0, 0]], dtype=np.uint8)
+        given["meta"] = torch.tensor(file["meta"][()])
     shared = {}  # shapes -> group of the start values, stored once
     for name, options in variants.items():
         config = torch_model.Config(**options)
@@ -520,8 +558,11 @@ def add_models(file, variants):
         def run(dtype):
             params = {k: torch.tensor(v).to(dtype).requires_grad_(True) for k, v in start.items()}
             y = torch.tensor(targets)
+            extra = given
+            if name.endswith("/intervention"):
+                extra = {**given, **{k: torch.tensor(v) for k, v in intervention(batch, length).items()}}
             out = torch_model.forward(config, params, torch.tensor(tokens), y,
-                                      torch.tensor(segment) if name.endswith("/segment") else None)
+                                      torch.tensor(segment) if name.endswith("/segment") else None, **extra)
             out["loss"] = torch_model.mean_loss(out, y)
             out["loss"].backward()
             values = {k: v.detach().to(torch.float64).numpy() for k, v in out.items()}
@@ -533,6 +574,9 @@ def add_models(file, variants):
         group = file.create_group("cases/" + name)
         group.attrs.update({"settings": settings(config), "vocab": config.vocab, "params": path,
                             "use_segment": int(name.endswith("/segment"))})
+        if name.endswith("/intervention"):
+            for key, value in intervention(batch, length).items():
+                group["in." + key] = value
         for key, value in values.items():
             group[key] = value
             group[key].attrs["f32_error"] = largest_difference(values32[key], value)
@@ -584,6 +628,14 @@ def stream_cases(file):
         group["grad_f32_error"] = [largest_difference(grads32[k], v) for k, v in grads.items()]
 
 
+def intervention(batch, length):
+    d = Draw("intervention")
+    zero_position, zero_embedding = d.flags(batch, length, share=0.4), d.flags(batch, length, share=0.3)
+    allowed = d.flags(batch, length, length, share=0.7)
+    allowed[:, 4, 1], allowed[0, 2, :] = 0, 0
+    return {"zero_position": zero_position, "zero_embedding": zero_embedding, "allowed": allowed}
+
+
 def training_cases(file):
     """Ten AdamW steps of a whole model: losses, gradient norms, final parameters."""
     steps, batch, length = 10, 2, 7
@@ -622,6 +674,7 @@ FILES = {
     "model.h5": (copy_paste_cases,),
     "heads.h5": (other_head_cases,),
     "streams.h5": (stream_cases,),
+    "blocks.h5": (block_cases,),
     "training.h5": (training_cases,),
 }
 

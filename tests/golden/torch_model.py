@@ -1,4 +1,5 @@
-"""A SmolLM2-style decoder, and an LSTM on streams, with every head, in plain PyTorch: the second opinion on core/nn.
+"""A SmolLM2- or GPT-2-style decoder, and an LSTM on streams, with every head, in plain PyTorch: the second opinion on
+core/nn.
 
 Parameters are a dict name -> tensor with the names of the C++ model. All mixtures are written in probability space:
 the copy-paste head after CPLM §2.3, the pointer sentinel after PSM §3.1, the mixture of softmaxes after Yang et al.
@@ -22,6 +23,14 @@ class Config:
     backbone: str = "full"  # full | sliding | hybrid (layer i sees everything iff i % 4 == 3)
     window: int = 0
     rope_theta: float = 10000.0
+    norm: str = "rms"  # rms | layer
+    mlp: str = "swiglu"  # swiglu | relu
+    bias: bool = False
+    positions: str = "rope"  # rope | learned | none
+    max_positions: int = 0  # learned: rows of the table
+    yarn_scale: float = 1.0
+    yarn_original: int = 0
+    meta_attention: str = "none"  # none | all | first | last
     tied: bool = True
     head: str = "vanilla"  # vanilla | copy_paste | pointer_sentinel | mixture_of_softmaxes
     gate: str = "slot"  # slot | sigmoid
@@ -49,28 +58,50 @@ class Config:
         return self.head == "copy_paste" and self.gate == "slot"
 
 
+def has_meta(c, layer):
+    return c.meta_attention == "all" or layer == {"none": None, "first": 0, "last": c.layers - 1}[c.meta_attention]
+
+
 def parameter_shapes(c):
     """Every parameter's name and shape, weights (out, in)."""
     d, kv, rows = c.dim // c.heads, c.kv_heads * (c.dim // c.heads), c.vocab + (1 if c.slot else 0)
     shapes = {"embed.weight": (rows if c.tied else c.vocab, c.dim)}
+
+    def norm(name):
+        shapes[name + ".weight"] = (c.dim,)
+        if c.bias and c.norm == "layer":
+            shapes[name + ".bias"] = (c.dim,)
+
+    def matrix(name, rows, columns, bias=c.bias):
+        shapes[name + ".weight"] = (rows, columns)
+        if bias:
+            shapes[name + ".bias"] = (rows,)
+
+    def attention(name, output_bias):
+        matrix(name + ".q", c.heads * d, c.dim)
+        matrix(name + ".k", kv, c.dim)
+        matrix(name + ".v", kv, c.dim)
+        matrix(name + ".o", c.dim, c.heads * d, output_bias)
+
+    if c.positions == "learned":
+        shapes["pos_embed.weight"] = (c.max_positions, c.dim)
     for i in range(c.layers if c.kind == "lstm" else 0):
         shapes.update({f"lstm.{i}.w_ih": (4 * c.dim, c.dim), f"lstm.{i}.w_hh": (4 * c.dim, c.dim),
                        f"lstm.{i}.b_ih": (4 * c.dim,), f"lstm.{i}.b_hh": (4 * c.dim,)})
     for i in range(c.layers if c.kind == "transformer" else 0):
         b = f"blocks.{i}."
-        shapes.update({
-            b + "norm1.weight": (c.dim,),
-            b + "attn.q.weight": (c.heads * d, c.dim),
-            b + "attn.k.weight": (kv, c.dim),
-            b + "attn.v.weight": (kv, c.dim),
-            b + "attn.o.weight": (c.dim, c.heads * d),
-            b + "norm2.weight": (c.dim,),
-            b + "mlp.gate.weight": (c.ffn, c.dim),
-            b + "mlp.up.weight": (c.ffn, c.dim),
-            b + "mlp.down.weight": (c.dim, c.ffn),
-        })
+        norm(b + "norm1")
+        attention(b + "attn", c.bias)
+        if has_meta(c, i):
+            norm(b + "meta.norm")
+            attention(b + "meta", False)  # a row that sees nothing gets 0
+        norm(b + "norm2")
+        if c.mlp == "swiglu":
+            matrix(b + "mlp.gate", c.ffn, c.dim)
+        matrix(b + "mlp.up", c.ffn, c.dim)
+        matrix(b + "mlp.down", c.dim, c.ffn)
     if c.kind == "transformer":
-        shapes["norm.weight"] = (c.dim,)
+        norm("norm")
     if not c.tied and c.mixture == "both":
         shapes["lm_head.weight"] = (rows, c.dim)
     if c.head == "copy_paste":
@@ -101,30 +132,62 @@ def parameter_shapes(c):
 
 
 def decays(name):
-    """Weight decay applies to matrices only: not to norms, sink, gain and bias."""
-    return not (".norm" in name or name.startswith("norm") or name.endswith((".sink", ".sentinel", ".q_gain", ".bias", ".b_ih", ".b_hh")))
+    """Weight decay applies to matrices only, not to norms, sink, gain and bias; nor to learned positions, of which a
+    short sequence reaches only the first."""
+    exempt = (".sink", ".sentinel", ".q_gain", ".bias", ".b_ih", ".b_hh")
+    return not (".norm" in name or name.startswith(("norm", "pos_embed")) or name.endswith(exempt))
 
 
-def hidden(c, params, tokens, segment=None):
-    """Final normed hidden states (B, T, D) of tokens (B, T)."""
+def hidden(c, params, tokens, segment=None, meta=None, zero_position=None, zero_embedding=None, allowed=None):
+    """Final normed hidden states (B, T, D) of tokens (B, T). meta (B, T) marks meta-tokens; zero_position and
+    zero_embedding (B, T) mark positions without encoding and tokens without embedding; allowed (B, T, T) what a row
+    may see."""
     batch, length = tokens.shape
     d = c.dim // c.heads
+
+    def matrix(name, x):
+        y = x @ params[name + ".weight"].T
+        return y + params[name + ".bias"] if name + ".bias" in params else y
+
+    def norm(name, x):
+        if c.norm == "layer":
+            return F.layer_norm(x, (c.dim,), params[name + ".weight"], params.get(name + ".bias"), 1e-5)
+        return ops.rms_norm(x, params[name + ".weight"])
+
     x = params["embed.weight"][tokens.long()]
-    cos, sin = ops.rope_table(length, d, c.rope_theta, x.dtype)
+    if zero_embedding is not None:
+        x = x * (zero_embedding == 0)[..., None]
     positions = torch.arange(length).expand(batch, length)
+    if c.positions == "learned":
+        vectors = params["pos_embed.weight"][positions]
+        x = x + (vectors if zero_position is None else vectors * (zero_position == 0)[..., None])
+    if c.yarn_scale > 1:
+        cos, sin = ops.yarn_table(length, d, c.rope_theta, c.yarn_scale, c.yarn_original, x.dtype)
+    else:
+        cos, sin = ops.rope_table(length, d, c.rope_theta, x.dtype)
+    if zero_position is not None:
+        positions = positions * (zero_position == 0)
+
+    def attend(name, y, window, **masks):
+        q = matrix(name + ".q", y).view(batch, length, c.heads, d)
+        k = matrix(name + ".k", y).view(batch, length, c.kv_heads, d)
+        if c.positions == "rope":
+            q, k = ops.rope(q, cos, sin, positions), ops.rope(k, cos, sin, positions)
+        v = matrix(name + ".v", y).view(batch, length, c.kv_heads, d)
+        out, _ = ops.attention(q, k, v, d ** -0.5, window, segment=segment, allowed=allowed, **masks)
+        return matrix(name + ".o", out.reshape(batch, length, c.dim))
+
     for i in range(c.layers):
-        w = {name: params[f"blocks.{i}.{name}.weight"] for name in
-             ("norm1", "attn.q", "attn.k", "attn.v", "attn.o", "norm2", "mlp.gate", "mlp.up", "mlp.down")}
+        b = f"blocks.{i}."
         sees_all = c.backbone == "full" or (c.backbone == "hybrid" and i % 4 == 3)
-        y = ops.rms_norm(x, w["norm1"])
-        q = ops.rope((y @ w["attn.q"].T).view(batch, length, c.heads, d), cos, sin, positions)
-        k = ops.rope((y @ w["attn.k"].T).view(batch, length, c.kv_heads, d), cos, sin, positions)
-        v = (y @ w["attn.v"].T).view(batch, length, c.kv_heads, d)
-        out, _ = ops.attention(q, k, v, d ** -0.5, 0 if sees_all else c.window, segment=segment)
-        x = x + out.reshape(batch, length, c.dim) @ w["attn.o"].T
-        y = ops.rms_norm(x, w["norm2"])
-        x = x + (F.silu(y @ w["mlp.gate"].T) * (y @ w["mlp.up"].T)) @ w["mlp.down"].T
-    return ops.rms_norm(x, params["norm.weight"])
+        x = x + attend(b + "attn", norm(b + "norm1", x), 0 if sees_all else c.window)
+        if meta is not None and has_meta(c, i):
+            x = x + attend(b + "meta", norm(b + "meta.norm", x), 0, marked=meta)
+        y = norm(b + "norm2", x)
+        up = matrix(b + "mlp.up", y)
+        inner = F.relu(up) if c.mlp == "relu" else F.silu(matrix(b + "mlp.gate", y)) * up
+        x = x + matrix(b + "mlp.down", inner)
+    return norm("norm", x)
 
 
 def copy_pointer(c, params, h, tokens, targets, segment):
@@ -142,11 +205,12 @@ def copy_pointer(c, params, h, tokens, targets, segment):
     return pi, a_sink
 
 
-def forward(c, params, tokens, targets, segment=None, h=None):
+def forward(c, params, tokens, targets, segment=None, h=None, **given):
     """Per position (B, T): nll (0 without a target), lm_nll; aux for heads with an auxiliary loss; and gate, sink, pi
-    for those with a pointer. h (B, T, D): the final hidden states, if they are known."""
+    for those with a pointer. h (B, T, D): the final hidden states, if they are known; `given`: what else hidden()
+    takes."""
     if h is None:
-        h = hidden(c, params, tokens, segment)
+        h = hidden(c, params, tokens, segment, **given)
     if c.mixture == "both":
         table = params["embed.weight" if c.tied else "lm_head.weight"]
     else:

@@ -3,6 +3,8 @@
 Nothing here is fast or fused, and nothing is taken from the C++ code: these are the second opinion that the
 golden files record. Shapes: B sequences, T positions, H query heads, G key/value heads, d head width.
 """
+import math
+
 import torch
 import torch.nn.functional as F
 
@@ -18,6 +20,22 @@ def rope_table(positions, head_dim, theta, dtype):
     frequency = theta ** (-torch.arange(0, head_dim, 2, dtype=torch.float64) / head_dim)
     angle = torch.arange(positions, dtype=torch.float64)[:, None] * frequency[None, :]
     return angle.cos().to(dtype), angle.sin().to(dtype)
+
+
+def yarn_table(positions, head_dim, theta, scale, original, dtype, beta_fast=32.0, beta_slow=1.0):
+    """rope_table with the frequencies and the factor of YaRN's reference code, whose ramp runs over the index."""
+    def index(turns):
+        return head_dim * math.log(original / (2 * math.pi * turns)) / (2 * math.log(theta))
+
+    low = min(max(math.floor(index(beta_fast)), 0), head_dim - 1)
+    high = min(max(math.ceil(index(beta_slow)), 0), head_dim - 1)
+    pair = torch.arange(head_dim // 2, dtype=torch.float64)
+    ramp = ((pair - low) / (high - low if high > low else 1e-3)).clamp(0, 1)
+    frequency = theta ** (-2 * pair / head_dim)
+    frequency = frequency / scale * ramp + frequency * (1 - ramp)
+    factor = 0.1 * math.log(scale) + 1.0
+    angle = torch.arange(positions, dtype=torch.float64)[:, None] * frequency[None, :]
+    return (factor * angle.cos()).to(dtype), (factor * angle.sin()).to(dtype)
 
 
 def rope(x, cos, sin, positions):

@@ -34,6 +34,15 @@ TEST_CASE("Gradients of LSTMs on streams, every head", "[check][stream]") {
   }
 }
 
+TEST_CASE("Gradients of whole models, every choice of blocks", "[check]") {
+  for (auto variant : block_variants()) {
+    variant.push_back("model.layers=2");
+    const GradientCheck check = check_model_gradient(check_settings(small(variant)), 3);
+    CAPTURE(variant.front(), check.parameter);
+    REQUIRE(check.worst < 1e-6);
+  }
+}
+
 TEST_CASE("A gradient that is not that of the loss is seen", "[check]") {
   const auto changes = small({"head.kind=copy_paste", "head.detach=both"});
   REQUIRE(check_model_gradient(check_settings(changes), 3).worst > 1e-4);

@@ -4,11 +4,13 @@
 #include <cmath>
 #include <limits>
 
+#include "experiments/check/check_gradients.h"
 #include "experiments/check/check_settings.h"
 #include "experiments/check/check_threads.h"
 #include "experiments/evaluate/loaded_run.h"
 #include "experiments/train/memory.h"
 #include "tests/catch.h"
+#include "tests/experiments/marked_task.h"
 #include "tests/experiments/small_model.h"
 
 using namespace copylab;
@@ -117,10 +119,16 @@ TEST_CASE("Trainer: NaN names the step and the op, and changes nothing", "[train
 }
 
 TEST_CASE("Memory: the estimate is close to what the step arena takes", "[train]") {
+  std::vector<std::vector<std::string>> variants = block_variants();
   for (const char* head : {"head.kind=vanilla", "head.kind=copy_paste", "head.kind=pointer_sentinel",
-                           "head.kind=mixture_of_softmaxes"}) {
-    Setup setup({head, "model.dim=64", "model.heads=4", "model.kv_heads=2", "model.ffn=160", "model.layers=3",
-                 "model.dropout=0", "train.accumulate=1"});
+                           "head.kind=mixture_of_softmaxes"})
+    variants.push_back({head});
+  for (std::vector<std::string> changes : variants) {
+    const std::string head = changes.front();
+    for (const char* change : {"model.dim=64", "model.heads=4", "model.kv_heads=2", "model.ffn=160",
+                               "model.layers=3", "model.dropout=0", "train.accumulate=1"})
+      changes.push_back(change);
+    Setup setup(changes);
     setup.trainer->update();
     const MemoryEstimate m = estimate_memory(setup.settings, setup.trainer->plan(), *setup.model);
     const double measured = static_cast<double>(setup.trainer->peak_activations());
@@ -128,6 +136,24 @@ TEST_CASE("Memory: the estimate is close to what the step arena takes", "[train]
     REQUIRE(static_cast<double>(m.activations) == Approx(measured).epsilon(0.25));
     REQUIRE(m.parameters == 4 * setup.model->parameters().flat_size());
     REQUIRE(m.optimizer == 2 * m.parameters);
+  }
+}
+
+TEST_CASE("Memory: meta-tokens are counted", "[train]") {
+  for (const char* dense : {"model.meta_dense=false", "model.meta_dense=true"}) {
+    const Settings settings = check_settings({"model.dim=64", "model.heads=4", "model.kv_heads=2",
+                                              "model.ffn=160", "model.layers=3", "model.dropout=0",
+                                              "train.accumulate=1", "model.meta_attention=all", dense});
+    const testing::MarkedTask task(settings);
+    CHECK(meta_share(task) == 0.25);
+    const auto model = make_model(settings, task, cpu_backend());
+    model->initialise(1);
+    Trainer trainer(task, *model, train_plan(settings, task), 1);
+    trainer.update();
+    const MemoryEstimate m = estimate_memory(settings, trainer.plan(), *model);
+    CAPTURE(dense, m.activations, trainer.peak_activations());
+    CHECK(static_cast<double>(m.activations) ==
+          Approx(static_cast<double>(trainer.peak_activations())).epsilon(0.1));
   }
 }
 

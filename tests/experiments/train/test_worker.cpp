@@ -200,6 +200,27 @@ TEST_CASE("Worker: a stage starts from its parent's weights", "[worker]") {
   REQUIRE(contains(work(stranger, {"--parent", parent.string()}).error, "expected one of run ffffffff"));
 }
 
+TEST_CASE("Worker: a stage may read longer sequences than its parent", "[worker]") {
+  testing::TemporaryFolder folder;
+  const auto stage = [&](const std::string& name, std::vector<std::string> base,
+                         std::vector<std::string> more) {
+    for (std::vector<std::string>* one : {&base, &more}) one->push_back("train.steps=3");
+    const fs::path parent = new_run(folder, name + "-parent", base);
+    REQUIRE(work(parent).exit_code == 0);
+    more.push_back("run.parent=" + run_id(check_settings(base)));
+    more.push_back("task.length=64");
+    return work(new_run(folder, name, more), {"--parent", parent.string()});
+  };
+  const Ended yarn = stage("yarn", {}, {"model.yarn.scale=4", "model.yarn.original_length=16"});
+  CAPTURE(yarn.error);
+  CHECK(yarn.exit_code == 0);
+  const std::string learned = "model.positions=learned", enough = "model.max_positions=64";
+  CHECK(stage("learned", {learned, enough}, {learned, enough}).exit_code == 0);
+  const Ended short_table = stage("short", {learned}, {learned});
+  CHECK(short_table.exit_code == 1);
+  CHECK(contains(short_table.error, "pos_embed.weight does not have shape (64, 16)"));
+}
+
 TEST_CASE("Worker: a checkpoint of another config or a damaged one is refused and kept", "[worker]") {
   testing::TemporaryFolder folder;
   const fs::path other = new_run(folder, "other", {"train.steps=5", "train.seed=2"});
