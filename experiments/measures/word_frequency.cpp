@@ -124,7 +124,8 @@ void report_reach(const Sums& sums, const std::string& name, const std::string& 
   out.label("reach", reaches);
   out.array(name + "loss_by_reach", losses, {kReaches}, {"reach"},
             "mean -log p of " + doc +
-                " last read within measure.word_frequency.window tokens, farther back, or never; nats");
+                " last read within measure.word_frequency.window tokens, farther back, or never, nats; NaN: "
+                "none");
   out.array(name + "labels_by_reach", labels, {kReaches}, {"reach"}, "how many there are");
 }
 
@@ -144,11 +145,14 @@ void report_segments(const std::vector<Segment>& segments, int64_t groups, Measu
     losses.push_back(to > from ? loss / static_cast<double>(to - from) : std::nan(""));
     rates.push_back(to > from ? rate / static_cast<double>(to - from) : std::nan(""));
   }
-  out.array("loss_by_segment", losses, {groups}, {"segment_group"},
-            "mean -log p within groups of segments of a growing share of rare words, nats");
-  out.array("rare_by_segment", rates, {groups}, {"segment_group"}, "share of rare words in each group");
+  out.array(
+      "loss_by_segment", losses, {groups}, {"segment_group"},
+      "mean -log p within groups of segments of a growing share of rare words, nats; NaN: fewer segments "
+      "than groups");
+  out.array("rare_by_segment", rates, {groups}, {"segment_group"},
+            "share of rare words in each group; NaN: none");
   out.scalar("segment_contrast", losses.back() - losses.front(),
-             "loss where rare words are most frequent less where they are least, nats");
+             "loss where rare words are most frequent less where they are least, nats; NaN: no such groups");
 }
 
 // Least-squares slope of y over 0, 1, ….
