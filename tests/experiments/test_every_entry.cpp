@@ -31,6 +31,14 @@ void train_two_updates(const Settings& settings) {
 
 }  // namespace
 
+// Floating-point operations, forward and backward.
+double cost_of_two_updates(const Settings& settings) {
+  const auto task = find_task(settings.text("task.name")).make(settings);
+  const auto model = make_model(settings, *task, cpu_backend());
+  const double tokens = static_cast<double>(settings.integer("train.batch") * task->length());
+  return 2 * 3 * tokens * model->flops_per_token(task->length());
+}
+
 TEST_CASE("Every arm of every shipped experiment trains", "[every]") {
   const std::filesystem::path configs = std::filesystem::path(COPYLAB_SOURCE_DIR) / "configs";
   for (const auto& file : std::filesystem::directory_iterator(configs)) {
@@ -41,9 +49,11 @@ TEST_CASE("Every arm of every shipped experiment trains", "[every]") {
       for (const Cell& cell : expansion.first()) {
         if (!seen.insert(cell.arm).second) continue;
         DYNAMIC_SECTION(file.path().stem().string() << " " << preset << " " << cell.arm) {
-          // Cells without updates measure initial weights, some of models too large to train in a test.
+          // Cells without updates measure initial weights, some of models too large to train in a test; so
+          // are the presets for larger machines, which are built but not trained.
           for (const Stage& stage : cell.stages)
-            if (stage.settings.integer("train.steps") > 0) train_two_updates(stage.settings);
+            if (stage.settings.integer("train.steps") > 0 && cost_of_two_updates(stage.settings) < 3e10)
+              train_two_updates(stage.settings);
         }
       }
     }
