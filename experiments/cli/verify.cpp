@@ -28,13 +28,21 @@ struct Result {
   std::optional<Settings> settings;
 };
 
+// Where a run is that another experiment owns: the folder of its very name, since copies under other names
+// may lack measures; else any of its id.
+fs::path shared_folder(const RunIndex& index, const std::string& id, const fs::path& preferred) {
+  for (const fs::path& folder : index.folders(id))
+    if (folder.filename() == preferred.filename()) return folder;
+  return index.choose(id, preferred);
+}
+
 std::vector<Result> read_results(const fs::path& root, const std::string& experiment, const Sweep& sweep) {
   const RunIndex index(root);
   std::vector<Result> results;
   for (const SweepRow& row : sweep.rows) {
     Result result{row, root / experiment / row.run, {}};
     const auto id = id_of_folder(row.run);
-    if (!fs::exists(result.folder) && id) result.folder = index.choose(*id, result.folder);
+    if (!fs::exists(result.folder) && id) result.folder = shared_folder(index, *id, result.folder);
     if (row.status == "done" && fs::exists(result.folder / "config.yaml")) {
       result.settings = load_settings(result.folder / "config.yaml");
     }

@@ -347,9 +347,11 @@ size_t Expansion::largest_count() const {
 
 namespace {
 
-// Is a swept value, as text, the one that was written? Numbers may be spelled in more than one way.
+// Is a swept value, as text, the one that was written? Numbers may be spelled in more than one way, and
+// results hold true and false as 1 and 0.
 bool same_value(const std::string& swept, const std::string& written) {
   const auto number = [](const std::string& text) -> std::optional<double> {
+    if (text == "true" || text == "false") return text == "true" ? 1 : 0;
     char* end = nullptr;
     const double value = std::strtod(text.c_str(), &end);
     if (text.empty() || *end != '\0') return std::nullopt;
