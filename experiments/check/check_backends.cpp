@@ -12,6 +12,7 @@
 #include "core/ops/reduce.h"
 #include "experiments/check/check_gradients.h"
 #include "experiments/check/check_settings.h"
+#include "experiments/check/op_cases.h"
 #include "experiments/evaluate/split_walk.h"
 
 namespace copylab {
@@ -19,6 +20,11 @@ namespace {
 
 // float32 rounds at 6e-8, and gradients of these small models lose one to two digits.
 constexpr double kTolerance = 2e-5;
+// Losses and gradients below this are compared absolutely: they come from probabilities near 1, of which
+// float32 sees steps of 1e-7.
+constexpr double kSmallest = 1e-2;
+// float64 rounds at 1e-16, and the smaller of two correct answers may be a sum of some hundred terms.
+constexpr double kTolerance64 = 1e-11;
 
 struct Pass {
   double loss;
@@ -55,7 +61,7 @@ BackendCheck check_backend(const Backend& backend, const Settings& settings) {
   const Pass low = run_pass<float>(backend, settings, *task, batch);
   const Pass high = run_pass<double>(cpu_backend(), settings, *task, batch);
   BackendCheck result;
-  result.loss_error = std::abs(low.loss - high.loss) / std::max(1e-3, std::abs(high.loss));
+  result.loss_error = std::abs(low.loss - high.loss) / std::max(kSmallest, std::abs(high.loss));
   const auto largest_of = [](const std::vector<double>& values) {
     double largest = 0;
     for (double v : values) largest = std::max(largest, std::abs(v));
@@ -66,7 +72,7 @@ BackendCheck check_backend(const Backend& backend, const Settings& settings) {
   for (const auto& [name, exact] : high.gradients) {
     const std::vector<double>& rounded = low.gradients.at(name);
     // Where large terms cancel (equal keys at all positions) rounding is that of the terms.
-    const double largest = std::max(largest_of(exact), 1e-2 * overall);
+    const double largest = std::max({largest_of(exact), 1e-2 * overall, kSmallest});
     for (size_t i = 0; i < exact.size(); ++i) {
       const double error = std::abs(rounded[i] - exact[i]) / largest;
       if (error <= result.gradient_error || std::isnan(result.gradient_error)) continue;  // NaN stays
@@ -77,13 +83,45 @@ BackendCheck check_backend(const Backend& backend, const Settings& settings) {
   return result;
 }
 
+std::map<std::string, KernelCheck> check_kernels(const Backend& backend, const std::string& only) {
+  std::map<std::string, KernelCheck> checks;
+  for (const OpCase& c : op_cases()) {
+    if (!only.empty() && c.entry != only) continue;
+    KernelCheck& check = checks[c.entry];
+    const Arrays exact = c.run<double>(cpu_backend());
+    const OpError error = op_error(c.run<float>(backend), exact);
+    ++check.cases;
+    if (error.error > check.error || check.variant.empty()) {
+      check.error = error.error;
+      check.variant = error.error > 0 ? c.variant + ": " + error.array : c.variant;
+    }
+    check.reference = std::max(check.reference, op_error(c.run<float>(cpu_backend()), exact).error);
+    check.error64 = std::max(check.error64, op_error(c.run<double>(backend), exact).error);
+  }
+  return checks;
+}
+
+bool KernelCheck::is_rounding() const {
+  return error <= kTolerance && error64 <= kTolerance64;
+}
+
 int check_backends(std::ostream& out) {
   std::vector<const Backend*> backends = {&cpu_backend()};
   const char* why = "";
   if (const Backend* cuda = cuda_backend(&why)) backends.push_back(cuda);
   int bugs = 0;
-  out << fmt::format("{:8} {:52} {:>9} {:>9}  {:24} {}\n", "backend", "variant", "loss", "gradient", "where",
-                     "verdict");
+  out << fmt::format("{:8} {:22} {:>5} {:>9} {:>9} {:>9}  {:44} {}\n", "backend", "kernel", "cases",
+                     "float32", "cpu's", "float64", "where", "verdict");
+  for (const Backend* backend : backends) {
+    for (const auto& [kernel, check] : check_kernels(*backend)) {
+      bugs += !check.is_rounding();
+      out << fmt::format("{:8} {:22} {:5} {:9.1e} {:9.1e} {:9.1e}  {:44} {}\n", backend->name, kernel,
+                         check.cases, check.error, check.reference, check.error64, check.variant,
+                         check.is_rounding() ? "rounding" : "BUG");
+    }
+  }
+  out << fmt::format("\n{:8} {:52} {:>9} {:>9}  {:24} {}\n", "backend", "variant", "loss", "gradient",
+                     "where", "verdict");
   for (const Backend* backend : backends) {
     for (const std::vector<std::string>& variant : head_variants()) {
       const BackendCheck check = check_backend(*backend, check_settings(variant));

@@ -1,6 +1,8 @@
-// The check behind `copylab check backends`: float32 of each backend against float64 on the CPU.
+// The check behind `copylab check backends`: float32 of each backend against float64 on the CPU, kernel by
+// kernel and for whole models.
 #pragma once
 
+#include <map>
 #include <ostream>
 #include <string>
 
@@ -12,15 +14,27 @@ namespace copylab {
 struct BackendCheck {
   double loss_error = 0;      // relative difference of the mean loss
   double gradient_error = 0;  // largest difference in a parameter's gradient, relative to its largest entry
-                              // (or to a hundredth of the model's, if that is more)
+                              // (or a hundredth of the model's, or 0.01, if that is more)
   std::string parameter;      // where
 };
 
 // One batch through a model with the same weights, in float32 on `backend` and in float64 on the CPU.
 BackendCheck check_backend(const Backend& backend, const Settings& settings);
 
-// A table over all backends of this build and all variants of heads. A difference above what rounding
-// explains is called a bug. Returns 0, or 3 if there is one.
+// The worst of a kernel's cases (experiments/check/op_cases.h), as op_error.
+struct KernelCheck {
+  int cases = 0;
+  double error = 0;      // float32 on the backend against float64 on the CPU
+  double reference = 0;  // float32 on the CPU against that, for comparison
+  double error64 = 0;    // float64 on the backend: where this is large, it is no rounding
+  std::string variant;   // the case of `error`, and the array
+  bool is_rounding() const;
+};
+// By entry of KernelTable, of all or of one.
+std::map<std::string, KernelCheck> check_kernels(const Backend& backend, const std::string& only = "");
+
+// Two tables over all backends of this build: kernel by kernel, and models with every variant of heads. A
+// difference above what rounding explains is called a bug. Returns 0, or 3 if there is one.
 int check_backends(std::ostream& out);
 
 }  // namespace copylab

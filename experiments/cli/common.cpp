@@ -113,7 +113,13 @@ Display::Mode DisplayOptions::mode() const {
 }
 
 void check_device(const Settings& settings) {
-  if (settings.text("run.device") != "cuda") return;
+  const std::string& precision = settings.text("run.precision");
+  if (settings.text("run.device") != "cuda") {
+    if (precision != "f32")
+      throw ConfigError(
+          fmt::format("run.precision={}: needs run.device=cuda; the CPU computes in f32", precision));
+    return;
+  }
   const char* why = "";
   if (!cuda_backend(&why)) throw ConfigError(fmt::format("--device cuda: {}", why));
 }

@@ -43,7 +43,7 @@ struct DisplayOptions {
   Display::Mode mode() const;
 };
 
-// Throws ConfigError if the backend that run.device names is not there.
+// Throws ConfigError if the backend that run.device names is not there, or cannot compute at run.precision.
 void check_device(const Settings& settings);
 
 // A table in plain text: columns padded to their widest cell.

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "core/backend.h"
+#include "core/cuda/gpu.h"
 #include "core/io/hdf5.h"
 #include "experiments/cli/common.h"
 #include "experiments/cli/verbs.h"
@@ -34,6 +35,7 @@ int report() {
                                   EIGEN_MINOR_VERSION, Eigen::SimdInstructionSetsInUse())});
   const char* why = "";
   table.add({"cuda", cuda_backend(&why) ? "available" : why});
+  for (const auto& [name, value] : gpu_facts()) table.add({name, value});
   fmt::print("{}HDF5 headers {}, library {}\n", table.text(), h5::header_version(), h5::library_version());
   try {
     h5::check_version();

@@ -30,6 +30,11 @@ std::vector<Field> run_fields() {
        .fallback = std::string("cpu"),
        .doc = "where to train",
        .choices = {"cpu", "cuda"}},
+      {.path = "run.precision",
+       .fallback = std::string("f32"),
+       .doc = "of matrix products on a GPU: f32, tf32, or bf16 operands with float32 sums and weights",
+       .choices = {"f32", "tf32", "bf16"},
+       .later = true},
   };
   return fields;
 }

@@ -1,6 +1,7 @@
 // LoadedRun: rebuilds a model from config.yaml and fills it from a checkpoint.
 #include "experiments/evaluate/loaded_run.h"
 
+#include "core/cuda/gpu.h"
 #include "experiments/config/resolve.h"
 #include "experiments/store/checkpoint.h"
 #include "experiments/store/run_folder.h"
@@ -14,6 +15,7 @@ const Backend& backend_of(const Settings& settings) {
   const char* why = "";
   const Backend* backend = cuda_backend(&why);
   expect(backend != nullptr, "device", "run.device=cuda: {}", why);
+  set_gpu_precision(settings.text("run.precision"));
   return *backend;
 }
 

@@ -1,7 +1,8 @@
 #!/usr/bin/python3
-"""Compares the time and memory of copylab's training steps with eager PyTorch on the same machine.
+"""Compares the time and memory of copylab's training steps with PyTorch on the same machine.
 
     compare_torch.py [--quick] [--step-time PATH] [--blas DIR] [--shape NAME ...] [--clock wall|cpu]
+    compare_torch.py --device cuda [--step-time PATH] [--shape NAME ...]    # eager and compiled PyTorch on a GPU
 
 Both sides train the same model on batches of the same shape: AdamW, gradient clipping at 1, float32, the same number
 of threads. Each side is a process that waits for its turn; they alternate A B A B, so that a busy machine hurts both.
@@ -38,6 +39,7 @@ class Shape:
     head: str = "vanilla"
     kind: str = "transformer"  # or lstm, with its states carried from step to step
     target: float = 0.0  # the ratio to reach
+    precision: str = "f32"  # of matrix products on a GPU: f32, or bf16 with float32 sums and weights
 
     @property
     def rows(self):
@@ -56,6 +58,12 @@ SHAPES = {
     "lstm-256": Shape(256, 20, 64, dim=256, layers=2, kind="lstm", target=3),
 }
 QUICK = ("spamlang-16k", "nano-256")
+# On a GPU, against eager and compiled PyTorch; the targets are for the compiled one.
+GPU_SHAPES = {
+    "spamlang-16k": Shape(16384, 8, 64, target=1.5),
+    "micro-text": Shape(4096, 8, 256, dim=128, layers=6, ffn=384, target=1.5),
+    "135m-2048": Shape(49152, 8, 2048, dim=576, layers=30, heads=9, ffn=1536, target=1.0, precision="bf16"),
+}
 
 
 # --- the PyTorch side ------------------------------------------------------------------------------------------------
@@ -154,28 +162,36 @@ def torch_model(shape):
     return Model()
 
 
-def torch_worker(shape, threads):
+def torch_worker(shape, threads, device, compiled):
     """Answers `steps N` with the milliseconds of N training steps, as one JSON line each."""
+    import contextlib
     import resource
 
     import torch
 
     torch.set_num_threads(threads)
     torch.manual_seed(0)
+    on_gpu = device == "cuda"
+    finish = torch.cuda.synchronize if on_gpu else lambda: None
+    autocast = (torch.autocast(device, torch.bfloat16) if shape.precision == "bf16" and on_gpu
+                else contextlib.nullcontext())
     baseline = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    model = torch_model(shape)
+    model = torch_model(shape).to(device)
+    call = torch.compile(model) if compiled else model
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.01)
-    symbols = torch.randint(shape.vocab, (8, shape.batch, 1)).expand(-1, -1, shape.length + 1)
+    symbols = torch.randint(shape.vocab, (8, shape.batch, 1)).expand(-1, -1, shape.length + 1).to(device)
     for line in sys.stdin:
         milliseconds, cpu_milliseconds, loss = [], [], 0.0
         for i in range(int(line.split()[1])):
             tokens, targets = symbols[i % 8, :, :-1].contiguous(), symbols[i % 8, :, 1:].contiguous()
             start, cpu_start = time.perf_counter(), time.process_time()
             optimizer.zero_grad(set_to_none=True)
-            loss = model(tokens, targets)
+            with autocast:
+                loss = call(tokens, targets)
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizer.step()
+            finish()
             milliseconds.append(1e3 * (time.perf_counter() - start))
             cpu_milliseconds.append(1e3 * (time.process_time() - cpu_start))
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -210,13 +226,15 @@ class Worker:
         self.close()
 
 
-def torch_command(shape, threads):
-    return [sys.executable, __file__, "--worker", json.dumps(dataclasses.asdict(shape)), "--threads", str(threads)]
+def torch_command(shape, threads, device="cpu", compiled=False):
+    return [sys.executable, __file__, "--worker", json.dumps(dataclasses.asdict(shape)), "--threads", str(threads),
+            "--device", device] + ["--compiled"] * compiled
 
 
-def copylab_command(program, shape, threads):
+def copylab_command(program, shape, threads, device="cpu"):
     options = {k: v for k, v in dataclasses.asdict(shape).items() if k != "target"}
-    return [program, f"--threads={threads}"] + [f"--{k}={str(v).lower()}" for k, v in options.items()]
+    return [program, f"--threads={threads}", f"--device={device}"] + [
+        f"--{k}={str(v).lower()}" for k, v in options.items()]
 
 
 def alternate(commands, turns, steps, clock):
@@ -275,10 +293,63 @@ def memory_table(program, shapes, threads):
         print(f"{name:28} {state:15.0f} {ours} {peak['torch']:9.0f}")
 
 
+def gemm_rate():
+    """Operations per second of a large bfloat16 product, the fastest of a few."""
+    import torch
+
+    n, best = 8192, 0.0
+    a, b = (torch.randn(n, n, device="cuda", dtype=torch.bfloat16) for _ in range(2))
+    for _ in range(8):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(10):
+            a @ b
+        torch.cuda.synchronize()
+        best = max(best, 10 * 2 * n ** 3 / (time.perf_counter() - start))
+    return best
+
+
+def step_operations(shape, parameters):
+    """Of one training step: 6 per weight and token, and the products of causal attention."""
+    attention = 6 * shape.layers * shape.dim * shape.length  # scores and values, half of them visible, times three
+    embedding = 0 if shape.tied else shape.vocab * shape.dim  # looked up, not multiplied
+    return shape.rows * (6 * (parameters - embedding) + attention)
+
+
+def compare_on_gpu(program, arguments):
+    import torch
+
+    if not torch.cuda.is_available():
+        sys.exit("compare_torch: --device cuda: PyTorch sees no GPU")
+    if not program:
+        sys.exit("compare_torch: --device cuda: copylab_step_time not found; give it with --step-time")
+    names = arguments.shape or list(GPU_SHAPES)
+    rate = gemm_rate()
+    print(f"gpu       {torch.cuda.get_device_name()}, CUDA {torch.version.cuda}, "
+          f"bf16 product {rate / 1e12:.0f} TFLOP/s")
+    print(f"pytorch   {torch.__version__}\ncopylab   {program}\n")
+    print(f"{'shape':16} {'eager':>9} {'compiled':>9} {'copylab':>9}   {'eager / ours':22} {'compiled / ours':22} "
+          f"{'target':>6} {'of product':>10}")
+    for name in names:
+        shape = GPU_SHAPES[name]
+        ours = copylab_command(program, shape, arguments.threads, "cuda")
+        with Worker(ours) as w:
+            first = w.steps(3)
+        steps = max(3, round(600 / statistics.median(first["wall_ms"])))
+        times = alternate([torch_command(shape, arguments.threads, "cuda"),
+                           torch_command(shape, arguments.threads, "cuda", compiled=True), ours],
+                          arguments.turns or 5, steps, "wall_ms")
+        eager, compiled, mine = (statistics.median(t) for t in times)
+        ratios = ["{:5.2f} /{:6.2f} /{:6.2f}".format(*spread(times[i], times[2])) for i in (0, 1)]
+        share = step_operations(shape, first["parameters"]) / (mine / 1e3) / rate
+        print(f"{name:16} {eager:6.2f} ms {compiled:6.2f} ms {mine:6.2f} ms   {ratios[0]:22} {ratios[1]:22} "
+              f"{shape.target:5.1f}x {share:9.0%}", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help=f"only {' and '.join(QUICK)}, few turns, no memory")
-    parser.add_argument("--shape", nargs="+", choices=list(SHAPES), help="only these")
+    parser.add_argument("--shape", nargs="+", choices=sorted({*SHAPES, *GPU_SHAPES}), help="only these")
     parser.add_argument("--step-time", type=pathlib.Path, help="the copylab_step_time program (default: searched "
                         "under build*/); without it only PyTorch is measured")
     parser.add_argument("--blas", type=pathlib.Path, help="folder of the libblas.so.3 PyTorch shall use")
@@ -286,12 +357,16 @@ def main():
     parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
     parser.add_argument("--turns", type=int, help="turns of each side (default 9, quick 3)")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--compiled", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.device == "cuda":
-        sys.exit("compare_torch: --device cuda: this build of copylab has no CUDA backend; only cpu can be compared")
+    known = GPU_SHAPES if arguments.device == "cuda" else SHAPES
+    for name in arguments.shape or ():
+        if name not in known:
+            sys.exit(f"compare_torch: --shape {name}: with --device {arguments.device} one of {', '.join(known)} expected")
     if arguments.worker:
-        return torch_worker(Shape(**json.loads(arguments.worker)), arguments.threads)
+        return torch_worker(Shape(**json.loads(arguments.worker)), arguments.threads, arguments.device,
+                            arguments.compiled)
     if arguments.blas:
         if not (arguments.blas / "libblas.so.3").exists():
             sys.exit(f"compare_torch: --blas: no libblas.so.3 in {arguments.blas}")
@@ -301,6 +376,8 @@ def main():
     os.environ.update({"OMP_NUM_THREADS": str(arguments.threads), "OPENBLAS_NUM_THREADS": str(arguments.threads)})
 
     program = arguments.step_time or next(iter(sorted(ROOT.glob("build*/tests/copylab_step_time"))), None)
+    if arguments.device == "cuda":
+        return compare_on_gpu(program, arguments)
     names = arguments.shape or (QUICK if arguments.quick else list(SHAPES))
     turns, goal_ms = arguments.turns or (3 if arguments.quick else 9), 150 if arguments.quick else 600
     print_machine(arguments.threads)

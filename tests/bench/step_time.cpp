@@ -9,6 +9,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "core/cuda/gpu.h"
 #include "core/nn/model.h"
 #include "core/ops/reduce.h"
 #include "core/optim/optimizer.h"
@@ -33,6 +34,7 @@ struct Options {
   int64_t vocab = 16384, batch = 8, length = 64, dim = 64, layers = 4, heads = 4, ffn = 192;
   bool tied = true;
   std::string head = "vanilla", kind = "transformer";  // an lstm carries its states from step to step
+  std::string device = "cpu", precision = "f32";
   int threads = 2;
 };
 
@@ -51,13 +53,22 @@ Settings settings_of(const Options& o) {
   return s;
 }
 
+const Backend& backend_of(const Options& o) {
+  if (o.device == "cpu") return cpu_backend();
+  const char* why = "";
+  const Backend* cuda = cuda_backend(&why);
+  expect(cuda != nullptr, "step_time", "--device cuda: {}", why);
+  set_gpu_precision(o.precision);
+  return *cuda;
+}
+
 class Training {
  public:
   explicit Training(const Options& o)
       : shape_{o.batch, o.length},
         recurrent_(o.kind == "lstm"),
-        model_(cpu_backend(), DType::f32, settings_of(o), o.vocab, o.length),
-        tape_(cpu_backend()) {
+        model_(backend_of(o), DType::f32, settings_of(o), o.vocab, o.length),
+        tape_(model_.parameters().backend()) {
     model_.initialise(0);
     optimizer_ = std::make_unique<optim::Optimizer>(model_.parameters(), optim::OptimizerOptions{});
     // Eight batches of sequences that repeat one symbol, as in SpamLang.
@@ -81,7 +92,7 @@ class Training {
     const Tensor loss = ops::mean(tape_, nn::training_loss(tape_, model_.forward(tape_, in)));
     tape_.backward(loss);
     optimizer_->step(1e-3, optim::clip_scale(optim::gradient_norm(model_.parameters()), 1.0));
-    return loss.data<float>()[0];
+    return to_host<float>(tape_.backend(), loss)[0];
   }
   int64_t parameters() const { return model_.parameters().count(); }
 
@@ -111,6 +122,8 @@ int main(int argc, char** argv) {
   app.add_option("--tied", o.tied);
   app.add_option("--head", o.head);
   app.add_option("--kind", o.kind);
+  app.add_option("--device", o.device)->check(CLI::IsMember({"cpu", "cuda"}));
+  app.add_option("--precision", o.precision)->check(CLI::IsMember({"f32", "tf32", "bf16"}));
   app.add_option("--threads", o.threads);
   CLI11_PARSE(app, argc, argv);
   try {

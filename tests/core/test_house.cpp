@@ -48,6 +48,7 @@ const std::vector<Rule> kRules = {
     {"core/cpu/",
      {"core/"},
      {"core/ops/", "core/nn/", "core/optim/", "core/io/", "core/tape.h", "core/cuda/"}},
+    {"core/cuda/", {"core/cuda/", "core/kernels.h", "core/backend.h", "core/random.h", "core/error.h"}, {}},
     {"core/ops/", {"core/"}, {"core/nn/", "core/optim/", "core/io/", "core/cpu/", "core/cuda/"}},
     {"core/", {"core/"}, {}},
     {"tasks/", {"core/", "tasks/"}, {}},
@@ -115,6 +116,22 @@ TEST_CASE("every file opens with a sentence that says what it is for", "[house]"
     }
   CHECK_FALSE(is_sentence(opening_comment("#pragma once\n// Too late for a comment.\n")));
   CHECK_FALSE(is_sentence(opening_comment("// rows\n\n#pragma once\n")));
+}
+
+TEST_CASE("what nvcc compiles includes no Eigen, fmt, yaml-cpp or HDF5", "[house]") {
+  // Files of core/cuda that only the host's compiler sees may, and core/error.h brings fmt.
+  static const std::regex kForeign("#include [<\"](Eigen|fmt|yaml-cpp|hdf5|H5|core/error\\.h)");
+  int seen = 0;
+  for (const std::string& path : sources("core/cuda")) {
+    if (fs::path(path).extension() == ".cpp") continue;
+    ++seen;
+    INFO(path);
+    CHECK_FALSE(std::regex_search(read(kRoot / path), kForeign));
+  }
+  CHECK(seen > 15);
+  for (const char* path : {"core/kernels.h", "core/backend.h", "core/random.h"})
+    CHECK_FALSE(std::regex_search(read(kRoot / path), kForeign));
+  CHECK(std::regex_search("#include <fmt/format.h>", kForeign));
 }
 
 TEST_CASE("every op has a test with a gradient check", "[house]") {

@@ -1,0 +1,83 @@
+// The CUDA backend: is there a GPU that this build has code for, and the table of its kernels.
+#include "core/backend.h"
+
+#include "core/cuda/check.h"
+#include "core/cuda/gpu.h"
+#include "core/cuda/kernels/index.h"
+#include "core/cuda/machine.h"
+
+namespace copylab {
+namespace cuda {
+
+template <class T>
+KernelTable<T> kernel_table();
+extern template KernelTable<float> kernel_table<float>();
+extern template KernelTable<double> kernel_table<double>();
+
+namespace {
+
+__global__ void nothing() {}
+
+std::string version(int number) {
+  return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
+}
+
+// "" if there is a GPU to run on, else one line that says what was found.
+std::string missing() {
+  int devices = 0;
+  cudaError_t error = cudaGetDeviceCount(&devices);
+  if (error != cudaSuccess) return std::string("no GPU: ") + cudaGetErrorString(error);
+  if (devices == 0) return "no GPU: the driver sees none";
+  cudaDeviceProp found;
+  error = cudaGetDeviceProperties(&found, 0);
+  if (error != cudaSuccess) return std::string("no GPU: ") + cudaGetErrorString(error);
+  cudaFuncAttributes attributes;
+  error = cudaFuncGetAttributes(&attributes, nothing);
+  if (error == cudaSuccess) return "";
+  return std::string(found.name) + " (compute capability " + std::to_string(found.major) + "." +
+         std::to_string(found.minor) +
+         ") is not among the architectures of this build, " COPYLAB_CUDA_ARCHITECTURES ": " +
+         cudaGetErrorString(error);
+}
+
+}  // namespace
+}  // namespace cuda
+
+const Backend* cuda_backend(const char** why) {
+  static const std::string missing = cuda::missing();
+  *why = missing.c_str();
+  if (!missing.empty()) return nullptr;
+  static const Backend backend{"cuda",
+                               cuda::allocate,
+                               cuda::release,
+                               cuda::fill_zero,
+                               cuda::copy_to_device,
+                               cuda::read,
+                               cuda::kernel_table<float>(),
+                               cuda::kernel_table<double>()};
+  return &backend;
+}
+
+std::vector<std::pair<std::string, std::string>> gpu_facts() {
+  std::vector<std::pair<std::string, std::string>> facts = {
+      {"cuda toolkit", cuda::version(CUDART_VERSION)}, {"cuda architectures", COPYLAB_CUDA_ARCHITECTURES}};
+  int driver = 0, devices = 0;
+  const bool loaded = cudaDriverGetVersion(&driver) == cudaSuccess && driver > 0;
+  facts.push_back({"cuda driver", loaded ? "for CUDA " + cuda::version(driver) : "none"});
+  if (cudaGetDeviceCount(&devices) != cudaSuccess) devices = 0;
+  for (int i = 0; i < devices; ++i) {
+    cudaDeviceProp found;
+    if (cudaGetDeviceProperties(&found, i) != cudaSuccess) continue;
+    facts.push_back({"gpu", std::string(found.name) + ", compute capability " + std::to_string(found.major) +
+                                "." + std::to_string(found.minor) + ", " +
+                                std::to_string(found.totalGlobalMem >> 30) + " GiB"});
+  }
+  return facts;
+}
+
+void set_gpu_precision(const std::string& name) {
+  using cuda::Precision;
+  cuda::set_precision(name == "bf16" ? Precision::bf16 : name == "tf32" ? Precision::tf32 : Precision::f32);
+}
+
+}  // namespace copylab

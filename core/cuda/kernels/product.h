@@ -1,0 +1,60 @@
+// Matrix products at the precision that was chosen: float32 and float64 as they are, or bfloat16 operands.
+#pragma once
+
+#include <type_traits>
+
+#include "core/cuda/kernels/map.h"
+
+namespace copylab::cuda {
+
+// Rounds to nearest, ties to even; NaN stays NaN.
+CL_DEVICE Bf16 to_bf16(float x) {
+  union {
+    float number;
+    uint32_t bits;
+  } word;
+  word.number = x;
+  if (x != x) return {static_cast<uint16_t>(word.bits >> 16 | 0x40)};
+  return {static_cast<uint16_t>((word.bits + 0x7fff + (word.bits >> 16 & 1)) >> 16)};
+}
+
+// The matrices of a batch (rows, columns in storage), packed without gaps.
+inline Matrix<Bf16> round_operand(const Matrix<float>& x, int64_t rows, int64_t columns, int64_t batch,
+                                  Workspace& workspace) {
+  const int64_t size = rows * columns, copies = x.stride == 0 ? 1 : batch;
+  Bf16* rounded = workspace.take<Bf16>(copies * size);
+  map(
+      copies * size, CL_LAMBDA(int64_t i) {
+        const int64_t at = i % size;
+        rounded[i] = to_bf16(x.data[i / size * x.stride + at / columns * x.row + at % columns]);
+      });
+  return {rounded, columns, x.transposed, x.stride == 0 ? 0 : size};
+}
+
+inline void multiply_rounded(const Product<float>& p) {
+  Workspace workspace;
+  const auto rounded = [&](const Matrix<float>& x, int64_t rows, int64_t columns) {
+    return round_operand(x, x.transposed ? columns : rows, x.transposed ? rows : columns, p.batch, workspace);
+  };
+  blas(Product<Bf16, float>{.m = p.m,
+                            .n = p.n,
+                            .k = p.k,
+                            .a = rounded(p.a, p.m, p.k),
+                            .b = rounded(p.b, p.k, p.n),
+                            .c = p.c,
+                            .c_row = p.c_row,
+                            .c_stride = p.c_stride,
+                            .add = p.add,
+                            .batch = p.batch});
+}
+
+template <class T>
+void multiply(const Product<T>& p) {
+  if (p.m == 0 || p.n == 0 || p.batch == 0) return;
+  if constexpr (std::is_same_v<T, float>) {
+    if (precision() == Precision::bf16) return multiply_rounded(p);
+  }
+  blas(p);
+}
+
+}  // namespace copylab::cuda

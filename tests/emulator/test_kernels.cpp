@@ -1,0 +1,129 @@
+// Every kernel of core/cuda, run by the emulator, against the CPU backend: the same numbers within rounding,
+// and the same bits whatever the order of blocks and threads.
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+
+#include "experiments/check/op_cases.h"
+#include "tests/catch.h"
+#include "tests/emulator/emulator.h"
+
+using namespace copylab;
+using cuda::emulator::Mode;
+
+namespace {
+
+// The names of KernelTable's entries, from its source.
+std::set<std::string> entries() {
+  std::ifstream in(std::string(COPYLAB_SOURCE_DIR) + "/core/kernels.h");
+  std::ostringstream text;
+  text << in.rdbuf();
+  std::set<std::string> names;
+  const std::string source = text.str();
+  static const std::regex kEntry("\\n  (?:void|bool|double) \\(\\*(\\w+)\\)\\(");
+  for (std::sregex_iterator it(source.begin(), source.end(), kEntry), end; it != end; ++it)
+    names.insert((*it)[1]);
+  return names;
+}
+
+// The rows of the table in core/cuda/README.md: kernel, and what its other columns say.
+std::map<std::string, std::vector<std::string>> state_table() {
+  std::ifstream in(std::string(COPYLAB_SOURCE_DIR) + "/core/cuda/README.md");
+  std::map<std::string, std::vector<std::string>> rows;
+  static const std::regex kRow("\\| (\\w+) \\| (yes|no) \\| (yes|no) \\| (.+) \\|");
+  std::smatch found;
+  for (std::string line; std::getline(in, line);)
+    if (std::regex_match(line, found, kRow)) rows[found[1]] = {found[2], found[3], found[4]};
+  return rows;
+}
+
+// Sums in another order; products of the largest shapes have 400 terms.
+template <class T>
+constexpr double kTolerance = sizeof(T) == 4 ? 2e-5 : 1e-12;
+
+}  // namespace
+
+TEST_CASE("every entry of KernelTable is emulated and has a case", "[emulator]") {
+  const std::set<std::string> names = entries();
+  CHECK(names.size() * sizeof(void*) == sizeof(KernelTable<float>));
+  std::set<std::string> tested, raced;
+  for (const OpCase& c : op_cases()) {
+    tested.insert(c.entry);
+    if (c.tiny) raced.insert(c.entry);
+  }
+  CHECK(tested == names);
+  CHECK(raced == names);
+  std::set<std::string> documented;
+  for (const auto& [name, columns] : state_table()) {
+    documented.insert(name);
+    INFO("core/cuda/README.md: " << name);
+    CHECK((columns[0] == "yes" && columns[1] == "yes" && !columns[2].empty()));
+  }
+  CHECK(documented == names);
+  const auto check_table = [](const auto& table) {
+    using Function = void (*)();
+    for (size_t i = 0; i < sizeof(table) / sizeof(Function); ++i) {
+      Function function;
+      std::memcpy(&function, reinterpret_cast<const char*>(&table) + i * sizeof(Function), sizeof(Function));
+      INFO("entry " << i << " of KernelTable");
+      CHECK(function != nullptr);
+    }
+  };
+  check_table(cuda::emulator::backend().f32);
+  check_table(cuda::emulator::backend().f64);
+}
+
+TEMPLATE_TEST_CASE("emulated kernels agree with the CPU backend", "[emulator]", float, double) {
+  using T = TestType;
+  const cuda::emulator::DeviceAccess open;
+  for (const OpCase& c : op_cases()) {
+    const Arrays expected = c.template run<T>(cpu_backend());
+    cuda::emulator::set_mode(Mode::fibers);
+    const Arrays forward = c.template run<T>(cuda::emulator::backend());
+    cuda::emulator::set_mode(Mode::fibers_reversed);
+    const Arrays reversed = c.template run<T>(cuda::emulator::backend());
+    cuda::emulator::set_mode(Mode::fibers);
+    const OpError error = op_error(forward, expected);
+    INFO(c.entry << " " << c.variant << ": " << error.array);
+    CHECK(error.error <= kTolerance<T>);
+    CHECK(op_error(reversed, forward).error == 0);
+  }
+}
+
+TEST_CASE("what op_error must find: an overwritten gradient, a NaN, another integer", "[emulator]") {
+  const Arrays exact = {{"a", {1, 2, 3}}, {"i", {4}}};
+  CHECK(op_error(exact, exact).error == 0);
+  CHECK(op_error({{"a", {1, 2, 3.3}}, {"i", {4}}}, exact).error == Approx(0.1));
+  CHECK(op_error({{"a", {1, NAN, 3}}, {"i", {4}}}, exact).error > 1e300);
+  CHECK(op_error({{"a", {1, 2, 3}}, {"i", {5}}}, exact).array == "i");
+}
+
+TEST_CASE("an index outside its table is an error when the host next reads", "[emulator]") {
+  const Backend& backend = cuda::emulator::backend();
+  OpBench<float> b(backend);
+  const float* table = b.numbers("table", 5 * 3);
+  float* y = b.numbers("y", 4 * 3);
+  const int32_t* good = b.place("good", std::vector<int32_t>{0, 4, 2, 2});
+  const int32_t* bad = b.place("bad", std::vector<int32_t>{0, 5, -7, 2});
+  float host[12];
+  b.kernels().embedding(table, good, y, 4, 3, 5);
+  backend.copy_out(host, y, sizeof(host));
+  b.kernels().embedding(table, bad, y, 4, 3, 5);
+  CHECK_THROWS_WITH(backend.copy_out(host, y, sizeof(host)),
+                    "[embedding] an index outside the table: got 5 at 1");
+  backend.copy_out(host, y, sizeof(host));  // once told, the error is over
+  b.kernels().gather_rows(table, bad, y, 4, 3, 5, false);
+  CHECK_THROWS_WITH(backend.copy_out(host, y, sizeof(host)),
+                    "[gather_rows] an index outside the table: got 5 at 1");
+  b.kernels().scatter_rows_add(y, bad, b.numbers("to", 15), 4, 3, 5);
+  CHECK_THROWS_WITH(backend.copy_out(host, y, sizeof(host)),
+                    "[scatter_rows] an index outside the table: got 5 at 1");
+  b.kernels().embedding_backward(bad, y, b.numbers("to2", 15), 4, 3, 5);
+  CHECK_THROWS_WITH(backend.copy_out(host, y, sizeof(host)),
+                    "[embedding] an index outside the table: got 5 at 1");
+  b.kernels().rope(table, table, table, bad, y, 3, 2, 2, 5, 1, false);
+  CHECK_THROWS_WITH(backend.copy_out(host, y, sizeof(host)), "[rope] an index outside the table: got 5 at 1");
+}

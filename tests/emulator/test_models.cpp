@@ -1,0 +1,31 @@
+// Whole models on the emulated backend: every head and its options, with gradients, against float64 on the
+// CPU. Since the host cannot touch the emulated device's memory, this also finds code that forgets to copy.
+#include <fmt/format.h>
+
+#include "experiments/check/check_backends.h"
+#include "experiments/check/check_gradients.h"
+#include "experiments/check/check_settings.h"
+#include "tests/catch.h"
+#include "tests/emulator/emulator.h"
+
+using namespace copylab;
+
+TEST_CASE("models of every head give the same numbers on the emulated backend", "[emulator]") {
+  for (const std::vector<std::string>& variant : head_variants()) {
+    const BackendCheck check = check_backend(cuda::emulator::backend(), check_settings(variant));
+    INFO(fmt::format("{}: {}", fmt::join(variant, " "), check.parameter));
+    CHECK(check.loss_error <= 2e-5);
+    CHECK(check.gradient_error <= 2e-5);
+  }
+}
+
+TEST_CASE("check backends: a kernel that is wrong by a thousandth is a bug", "[emulator]") {
+  static const KernelTable<float>& right = cuda::emulator::backend().f32;
+  Backend wrong = cuda::emulator::backend();
+  wrong.f32.swiglu = [](const float* gate, const float* up, float* y, int64_t n) {
+    right.swiglu(gate, up, y, n);
+    right.affine(y, 1.001f, 0, y, n, false);
+  };
+  CHECK_FALSE(check_kernels(wrong, "swiglu").at("swiglu").is_rounding());
+  CHECK(check_kernels(wrong, "affine").at("affine").is_rounding());
+}
