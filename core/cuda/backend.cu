@@ -9,6 +9,8 @@
 namespace copylab {
 namespace cuda {
 
+std::string blas_version();  // blas.cu
+
 template <class T>
 KernelTable<T> kernel_table();
 extern template KernelTable<float> kernel_table<float>();
@@ -22,22 +24,32 @@ std::string version(int number) {
   return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
 }
 
+// What the driver is made for, as CUDA numbers its versions; 0 without a driver.
+int driver_version() {
+  int driver = 0;
+  return cudaDriverGetVersion(&driver) == cudaSuccess ? driver : 0;
+}
+
 // "" if there is a GPU to run on, else one line that says what was found.
 std::string missing() {
+  const int driver = driver_version();
+  if (driver == 0) return "no NVIDIA driver was found";
+  const std::string driver_name = "the NVIDIA driver (for CUDA " + version(driver) + ")";
   int devices = 0;
   cudaError_t error = cudaGetDeviceCount(&devices);
-  if (error != cudaSuccess) return std::string("no GPU: ") + cudaGetErrorString(error);
-  if (devices == 0) return "no GPU: the driver sees none";
+  if (error == cudaErrorInsufficientDriver)
+    return driver_name + " is too old for this build, which needs CUDA " + version(CUDART_VERSION);
+  if (error == cudaErrorNoDevice || (error == cudaSuccess && devices == 0))
+    return driver_name + " sees no GPU";
   cudaDeviceProp found;
-  error = cudaGetDeviceProperties(&found, 0);
-  if (error != cudaSuccess) return std::string("no GPU: ") + cudaGetErrorString(error);
+  if (error == cudaSuccess) error = cudaGetDeviceProperties(&found, 0);
+  if (error != cudaSuccess) return driver_name + " says: " + cudaGetErrorString(error);
   cudaFuncAttributes attributes;
   error = cudaFuncGetAttributes(&attributes, nothing);
   if (error == cudaSuccess) return "";
   return std::string(found.name) + " (compute capability " + std::to_string(found.major) + "." +
          std::to_string(found.minor) +
-         ") is not among the architectures of this build, " COPYLAB_CUDA_ARCHITECTURES ": " +
-         cudaGetErrorString(error);
+         ") cannot run this build, which is for " COPYLAB_CUDA_ARCHITECTURES ": " + cudaGetErrorString(error);
 }
 
 }  // namespace
@@ -59,12 +71,15 @@ const Backend* cuda_backend(const char** why) {
 }
 
 std::vector<std::pair<std::string, std::string>> gpu_facts() {
+  const int driver = cuda::driver_version();
   std::vector<std::pair<std::string, std::string>> facts = {
-      {"cuda toolkit", cuda::version(CUDART_VERSION)}, {"cuda architectures", COPYLAB_CUDA_ARCHITECTURES}};
-  int driver = 0, devices = 0;
-  const bool loaded = cudaDriverGetVersion(&driver) == cudaSuccess && driver > 0;
-  facts.push_back({"cuda driver", loaded ? "for CUDA " + cuda::version(driver) : "none"});
+      {"cuda toolkit", cuda::version(CUDART_VERSION)},
+      {"cuda architectures", COPYLAB_CUDA_ARCHITECTURES},
+      {"cublas", cuda::blas_version()},
+      {"nvidia driver", driver > 0 ? "for CUDA " + cuda::version(driver) : "none"}};
+  int devices = 0;
   if (cudaGetDeviceCount(&devices) != cudaSuccess) devices = 0;
+  if (devices == 0) facts.push_back({"gpu", "none"});
   for (int i = 0; i < devices; ++i) {
     cudaDeviceProp found;
     if (cudaGetDeviceProperties(&found, i) != cudaSuccess) continue;

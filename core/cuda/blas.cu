@@ -18,9 +18,15 @@ constexpr size_t kWorkspaceBytes = size_t{32} << 20;  // fixed, so that results 
       fail("cuda", std::string(#function "(" #__VA_ARGS__ "): status ") + std::to_string(status)); \
   } while (false)
 
-class Cublas {
- public:
-  Cublas() {
+// The functions of the library; those with _64 take sizes of 64 bits.
+struct Library {
+  decltype(&cublasGetProperty) property;
+  decltype(&cublasCreate_v2) create;
+  decltype(&cublasSetStream_v2) set_stream;
+  decltype(&cublasSetWorkspace_v2) set_workspace;
+  decltype(&cublasGemmStridedBatchedEx_64) gemm;
+
+  Library() {
     const std::string file = "libcublas.so." + std::to_string(CUDART_VERSION / 1000);
     void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library)
@@ -28,18 +34,27 @@ class Cublas {
     if (!library) fail("cuda", std::string("cannot load cuBLAS: ") + dlerror());
     const auto find = [&](const char* name, auto& function) {
       function = reinterpret_cast<std::decay_t<decltype(function)>>(dlsym(library, name));
-      if (!function) fail("cuda", std::string(file) + " lacks " + name);
+      if (!function) fail("cuda", file + " lacks " + name);
     };
-    decltype(&cublasCreate_v2) create;
-    decltype(&cublasSetStream_v2) set_stream;
-    decltype(&cublasSetWorkspace_v2) set_workspace;
+    find("cublasGetProperty", property);
     find("cublasCreate_v2", create);
     find("cublasSetStream_v2", set_stream);
     find("cublasSetWorkspace_v2", set_workspace);
-    find("cublasGemmStridedBatchedEx", gemm_);
-    CUBLAS_CHECK(create, &handle_);
-    CUBLAS_CHECK(set_stream, handle_, stream());
-    CUBLAS_CHECK(set_workspace, handle_, allocate(kWorkspaceBytes), kWorkspaceBytes);
+    find("cublasGemmStridedBatchedEx_64", gemm);
+  }
+};
+
+const Library& library() {
+  static const Library instance;
+  return instance;
+}
+
+class Cublas {
+ public:
+  Cublas() {
+    CUBLAS_CHECK(library().create, &handle_);
+    CUBLAS_CHECK(library().set_stream, handle_, stream());
+    CUBLAS_CHECK(library().set_workspace, handle_, allocate(kWorkspaceBytes), kWorkspaceBytes);
   }
 
   // Row-major c = a·b is column-major cᵀ = bᵀ·aᵀ, and storage read as column-major is the transpose already.
@@ -48,17 +63,14 @@ class Cublas {
                 Number one) const {
     const auto operation = [](bool transposed) { return transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
     const Number beta = p.add ? one : Number(0);
-    CUBLAS_CHECK(gemm_, handle_, operation(p.b.transposed), operation(p.a.transposed), static_cast<int>(p.n),
-                 static_cast<int>(p.m), static_cast<int>(p.k), &one, p.b.data, in, static_cast<int>(p.b.row),
-                 p.b.stride, p.a.data, in, static_cast<int>(p.a.row), p.a.stride, &beta, p.c, out,
-                 static_cast<int>(p.c_row), p.c_stride, static_cast<int>(p.batch), compute,
-                 CUBLAS_GEMM_DEFAULT);
+    CUBLAS_CHECK(library().gemm, handle_, operation(p.b.transposed), operation(p.a.transposed), p.n, p.m, p.k,
+                 &one, p.b.data, in, p.b.row, p.b.stride, p.a.data, in, p.a.row, p.a.stride, &beta, p.c, out,
+                 p.c_row, p.c_stride, p.batch, compute, CUBLAS_GEMM_DEFAULT);
   }
 
  private:
   // Lives as long as the process: the driver may be gone before destructors of static objects run.
   cublasHandle_t handle_ = nullptr;
-  decltype(&cublasGemmStridedBatchedEx) gemm_ = nullptr;
 };
 
 const Cublas& cublas() {
@@ -67,6 +79,17 @@ const Cublas& cublas() {
 }
 
 }  // namespace
+
+std::string blas_version() {
+  try {
+    int parts[3] = {};
+    for (const libraryPropertyType part : {MAJOR_VERSION, MINOR_VERSION, PATCH_LEVEL})
+      CUBLAS_CHECK(library().property, part, &parts[part]);
+    return std::to_string(parts[0]) + "." + std::to_string(parts[1]) + "." + std::to_string(parts[2]);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
 
 void blas(const Product<float>& p) {
   const cublasComputeType_t compute =

@@ -5,7 +5,7 @@
 namespace copylab {
 
 const Backend* cuda_backend(const char** why) {
-  *why = "this build has no CUDA backend: CMake found no nvcc, or COPYLAB_CUDA is OFF";
+  *why = "this build has no CUDA backend: " COPYLAB_CUDA_MISSING;
   return nullptr;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "core/backend.h"
 #include "core/io/hdf5.h"
 #include "experiments/cli/verbs.h"
 #include "tests/catch.h"
@@ -65,7 +66,6 @@ TEST_CASE("A wrong command line is exit code 2 and one line that says what was e
       {{"run", "spamlang", "train.rl=1"}, "unknown key 'train.rl'; did you mean 'train.lr'?"},
       {{"run", "spamlang", "train.lr=fast"}, "train.lr: expected a number"},
       {{"run", "spamlang", "--seeds", "none"}, "--seeds: expected an integer from 1 to 10000, got 'none'"},
-      {{"run", "spamlang", "--device", "cuda"}, "--device cuda: "},
       {{"run", "spamlang", "--device", "gpu"}, "run.device: expected one of cpu, cuda, got 'gpu'"},
       {{"run", "spamlang", "--jobs", "0"}, "--jobs"},
       {{"run", "spamlang", "--out", ""}, "--out: expected a value, got ''"},
@@ -143,6 +143,32 @@ TEST_CASE("list, plan, doctor and data run nothing and say what there is", "[cli
   CHECK(data.code == 0);
   CHECK(data.out.size() > file.size() + 3);
   CHECK(h5::File::open(file).shape("tokens") == h5::Extent{2, 3, 8});
+}
+
+TEST_CASE("--device cuda without a GPU is exit code 2 and one line that says what was found", "[cli]") {
+  const bool built = COPYLAB_CUDA_BUILT;
+  const char* why = "";
+  const bool available = cuda_backend(&why) != nullptr;
+  CHECK((built || !available));
+  const Result plan = call({"plan", "spamlang", "--preset", "smoke", "--device", "cuda"});
+  const Result doctor = call({"doctor"});
+  INFO(plan.err << doctor.out);
+  CHECK(contains(doctor.out, "cuda architectures") == built);
+  CHECK(contains(doctor.out, "nvidia driver") == built);
+  if (available) {
+    CHECK(plan.code == 0);
+    return;
+  }
+  const std::string found = why;
+  CHECK(contains(found, "this build has no CUDA backend: ") == !built);
+  CHECK((!built || contains(found, "NVIDIA driver") ||
+         contains(found, " cannot run this build, which is for ")));
+  const Result run = call({"run", "spamlang", "--preset", "smoke", "--device", "cuda"});
+  for (const Result& result : {plan, run}) {
+    CHECK(result.code == 2);
+    CHECK(result.err == "copylab: --device cuda: " + found + "\n");
+    CHECK(result.out.empty());
+  }
 }
 
 TEST_CASE("status names a damaged sweep file and goes on", "[cli]") {
