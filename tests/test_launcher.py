@@ -17,6 +17,8 @@ if [ "$1" = --build ]; then
   cp "$FAKES/program" "$2/copylab"
   mkdir -p "$2/tests"
   cp "$FAKES/tests" "$2/tests/copylab_tests"
+  mkdir -p "$2/tests/emulator"
+  for name in emulator race; do cp "$FAKES/$name" "$2/tests/emulator/copylab_${name}_tests"; done
 else
   touch "$4/CMakeCache.txt"
 fi
@@ -43,6 +45,8 @@ class Checkout:
         self.script("cmake", CMAKE)
         self.script("program", "#!/bin/sh\necho \"program: $*\"\n")
         self.script("tests", "#!/bin/sh\necho 'All tests passed (10 assertions in 3 test cases)'\n")
+        for name in ("emulator", "race"):
+            self.script(name, "#!/bin/sh\necho 'All tests passed (9 assertions in 1 test case)'\n")
         self.script("python", f'#!/bin/sh\n[ "$1" = -c ] && exit 0\ncat "$FAKES/pytest"; exit $(cat "$FAKES/pytest.rc")\n')
         self.pytest("4 passed in 0.10s", 0)
 
@@ -137,19 +141,25 @@ CATCH_FAILED = "test cases: 5 | 3 passed | 1 failed | 1 failed as expected\nasse
 @pytest.mark.parametrize(
     "catch, catch_status, pytest_text, pytest_status, summary, status",
     [
-        ("All tests passed (1 assertion in 1 test case)", 0, "4 passed in 0.10s", 0, "5 passed, 0 failed", 0),
-        (CATCH_FAILED, 1, "4 passed, 2 skipped in 61.20s (0:01:01)", 0, "7 passed, 1 failed", 1),
-        ("All tests passed (9 assertions in 3 test cases)", 0, "2 failed, 4 passed, 1 error in 0.10s", 1, "7 passed, 3 failed", 1),
-        ("Segmentation fault", 139, "4 passed in 0.10s", 0, "4 passed, 1 failed", 1),
-        ("All tests passed (9 assertions in 3 test cases)", 0, "INTERNALERROR", 3, "3 passed, 1 failed", 1),
+        ("All tests passed (1 assertion in 1 test case)", 0, "4 passed in 0.10s", 0, "7 passed, 0 failed", 0),
+        (CATCH_FAILED, 1, "4 passed, 2 skipped in 61.20s (0:01:01)", 0, "9 passed, 1 failed", 1),
+        ("All tests passed (9 assertions in 3 test cases)", 0, "2 failed, 4 passed, 1 error in 0.10s", 1, "9 passed, 3 failed", 1),
+        ("Segmentation fault", 139, "4 passed in 0.10s", 0, "6 passed, 1 failed", 1),
+        ("All tests passed (9 assertions in 3 test cases)", 0, "INTERNALERROR", 3, "5 passed, 1 failed", 1),
     ],
 )
-def test_summary_counts_both_test_programs(checkout, catch, catch_status, pytest_text, pytest_status, summary, status):
+def test_summary_counts_all_test_programs(checkout, catch, catch_status, pytest_text, pytest_status, summary, status):
     checkout.script("tests", f"#!/bin/sh\necho '{catch}'\nexit {catch_status}\n")
     checkout.pytest(pytest_text, pytest_status)
     done = checkout.run("test")
     assert done.stdout.splitlines()[-1] == summary
     assert done.returncode == status
+
+
+def test_a_race_that_is_found_counts_as_failed(checkout):
+    checkout.script("race", "#!/bin/sh\necho 'test cases: 2 | 1 passed | 1 failed'\nexit 1\n")
+    done = checkout.run("test")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (1, "9 passed, 1 failed")
 
 
 def test_a_build_that_fails_is_a_failed_test(checkout):
