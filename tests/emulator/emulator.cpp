@@ -1,7 +1,5 @@
-// Runs the grids of device code, with a block's threads as fibers or as threads of the host.
+// Runs the grids of device code, with a block's threads as fibers.
 #include "tests/emulator/emulator.h"
-
-#include <pthread.h>
 
 #include <algorithm>
 #include <cstring>
@@ -11,6 +9,9 @@
 #include "core/cuda/device.h"
 #include "core/error.h"
 #include "tests/emulator/context.h"
+#if defined(COPYLAB_RACES)
+#include <sanitizer/tsan_interface.h>
+#endif
 
 #if defined(__x86_64__)
 asm(R"(
@@ -48,18 +49,47 @@ constexpr size_t kSharedBytes = 48 << 10;  // what a block may have without aski
 constexpr size_t kStackBytes = 64 << 10;
 constexpr size_t kExchangeBytes = 16;
 
-Mode current_mode = Mode::fibers;
+Mode current_mode = Mode::forward;
 
-class PthreadBarrier {
- public:
-  explicit PthreadBarrier(int threads) { pthread_barrier_init(&barrier_, nullptr, threads); }
-  ~PthreadBarrier() { pthread_barrier_destroy(&barrier_); }
-  PthreadBarrier(const PthreadBarrier&) = delete;
-  PthreadBarrier& operator=(const PthreadBarrier&) = delete;
-  void wait() { pthread_barrier_wait(&barrier_); }
+// What ThreadSanitizer, where the program has it, is told: each fiber is a thread of its own, and nothing but
+// barriers, the start and the end of a grid put what they do in an order. This file itself is not
+// instrumented.
+#if defined(COPYLAB_RACES)
+constexpr int kThreadsAtOnce = 512;  // blocks side by side, so that races between them show
+void* new_fiber() {
+  return __tsan_create_fiber(0);
+}
+void* this_fiber() {
+  return __tsan_get_current_fiber();
+}
+void switch_fiber(void* to) {
+  __tsan_switch_to_fiber(to, __tsan_switch_to_fiber_no_sync);
+}
+void give_order(char* clock) {
+  __tsan_release(clock);
+}
+void take_order(char* clock) {
+  __tsan_acquire(clock);
+}
+#else
+constexpr int kThreadsAtOnce = 1;
+void* new_fiber() {
+  return nullptr;
+}
+void* this_fiber() {
+  return nullptr;
+}
+void switch_fiber(void*) {}
+void give_order(char*) {}
+void take_order(char*) {}
+#endif
 
- private:
-  pthread_barrier_t barrier_;
+// A barrier: who waits for a turn may go on once `turn` is another. Turns have two clocks, one after the
+// other: nobody comes to the next but one before all have left this one.
+struct Turns {
+  int arrived = 0;
+  uint64_t turn = 0;
+  char clocks[2] = {};
 };
 
 // What the threads of a block share.
@@ -68,41 +98,31 @@ struct Block {
   int64_t index;
   std::vector<std::byte> shared = std::vector<std::byte>(kSharedBytes, std::byte{0xff});
   std::vector<std::byte> exchanged[2];
-  std::unique_ptr<PthreadBarrier> barrier;                     // threads
-  std::vector<std::unique_ptr<PthreadBarrier>> warp_barriers;  // threads
+  Turns turns, warp_turns[kMostThreads / kWarp];
 
   Block(int threads_, int64_t index_) : threads(threads_), index(index_) {
     for (auto& slots : exchanged) slots.resize(static_cast<size_t>(threads) * kExchangeBytes);
   }
 };
 
-// A barrier of fibers: a fiber that waits for a turn may go on once `turn` is another.
-struct Turns {
-  int arrived = 0;
-  uint64_t turn = 0;
-};
-
 struct Thread {
   Block* block = nullptr;
   size_t shared_used = 0;
   unsigned exchanges = 0;
-  bool uses_fibers = false;
-  // Of a fiber:
   Context context;
+  void* fiber = nullptr;
   bool done = false;
   Turns* waits_at = nullptr;
   uint64_t waits_since = 0;
 };
 thread_local Thread* self = nullptr;
 
-// ---- fibers
-// --------------------------------------------------------------------------------------------------
-
 struct Fibers {
   std::vector<Thread> threads = std::vector<Thread>(kMostThreads);
   std::vector<std::byte> stacks = std::vector<std::byte>(kMostThreads * kStackBytes);
-  Turns block_turns, warp_turns[kMostThreads / kWarp];
   Context scheduler;
+  void* scheduler_fiber = this_fiber();
+  char start = 0, end = 0;  // clocks
   void (*call)(const void*) = nullptr;
   const void* closure = nullptr;
 };
@@ -111,47 +131,57 @@ Fibers& fibers() {
   return instance;
 }
 
-void fiber_main() {
-  Fibers& f = fibers();
-  f.call(f.closure);
-  self->done = true;
-  self->context.switch_to(f.scheduler);
-}
-
-void wait_for_turn(Turns& turns, int threads) {
-  if (++turns.arrived == threads) {
-    turns.arrived = 0;
-    ++turns.turn;
-    return;
-  }
-  self->waits_at = &turns;
-  self->waits_since = turns.turn;
+void to_scheduler() {
+  switch_fiber(fibers().scheduler_fiber);
   self->context.switch_to(fibers().scheduler);
 }
 
-void run_block(const Grid& grid, Block& block, bool reversed) {
+void fiber_main() {
   Fibers& f = fibers();
-  f.block_turns = {};
-  std::fill(std::begin(f.warp_turns), std::end(f.warp_turns), Turns{});
+  take_order(&f.start);
+  f.call(f.closure);
+  give_order(&f.end);
+  self->done = true;
+  to_scheduler();
+}
+
+void wait_for_turn(Turns& turns, int threads) {
+  char* clock = &turns.clocks[turns.turn % 2];
+  give_order(clock);
+  if (++turns.arrived == threads) {
+    turns.arrived = 0;
+    ++turns.turn;
+  } else {
+    self->waits_at = &turns;
+    self->waits_since = turns.turn;
+    to_scheduler();
+  }
+  take_order(clock);
+}
+
+// Runs a block on the fibers from `first` on.
+void run_block(const Grid& grid, Block& block, int first) {
+  Fibers& f = fibers();
   for (int i = 0; i < grid.threads; ++i) {
-    Thread& t = f.threads[i];
+    Thread& t = f.threads[first + i];
     t.block = &block;
     t.shared_used = 0;
     t.exchanges = 0;
-    t.uses_fibers = true;
     t.done = false;
     t.waits_at = nullptr;
-    t.context.start(f.stacks.data() + i * kStackBytes, kStackBytes, fiber_main);
+    if (!t.fiber) t.fiber = new_fiber();
+    t.context.start(f.stacks.data() + (first + i) * kStackBytes, kStackBytes, fiber_main);
   }
   for (int left = grid.threads; left > 0;) {
     bool moved = false;
     for (int k = 0; k < grid.threads; ++k) {
-      const int i = reversed ? grid.threads - 1 - k : k;
-      Thread& t = f.threads[i];
+      const int i = current_mode == Mode::reversed ? grid.threads - 1 - k : k;
+      Thread& t = f.threads[first + i];
       if (t.done || (t.waits_at && t.waits_at->turn == t.waits_since)) continue;
       t.waits_at = nullptr;
       self = &t;
       place = {i, grid.threads, block.index};
+      switch_fiber(t.fiber);
       f.scheduler.switch_to(t.context);
       left -= t.done;
       moved = true;
@@ -162,68 +192,8 @@ void run_block(const Grid& grid, Block& block, bool reversed) {
   self = nullptr;
 }
 
-void run_fibers(const Grid& grid, bool reversed) {
-  Block block(grid.threads, 0);
-  for (int64_t k = 0; k < grid.blocks; ++k) {
-    block.index = reversed ? grid.blocks - 1 - k : k;
-    std::memset(block.shared.data(), 0xff, block.shared.size());
-    run_block(grid, block, reversed);
-  }
-}
-
-// ---- threads
-// -------------------------------------------------------------------------------------------------
-
-struct ThreadStart {
-  const Grid* grid;
-  Block* block;
-  int index;
-  void (*call)(const void*);
-  const void* closure;
-};
-
-void* run_thread(void* argument) {
-  const ThreadStart& start = *static_cast<ThreadStart*>(argument);
-  Thread t;
-  t.block = start.block;
-  self = &t;
-  place = {start.index, start.grid->threads, start.block->index};
-  start.call(start.closure);
-  return nullptr;
-}
-
-void run_threads(const Grid& grid, void (*call)(const void*), const void* closure) {
-  constexpr int kAtOnce = 512;  // threads, so that blocks run side by side, and their races show
-  const int64_t blocks_at_once = std::max(1, kAtOnce / grid.threads);
-  pthread_attr_t small_stack;  // ThreadSanitizer prepares all of a stack: most of the time goes there
-  pthread_attr_init(&small_stack);
-  pthread_attr_setstacksize(&small_stack, size_t{128} << 10);
-  for (int64_t first = 0; first < grid.blocks; first += blocks_at_once) {
-    std::vector<std::unique_ptr<Block>> blocks;
-    std::vector<ThreadStart> starts;
-    for (int64_t b = first; b < std::min(grid.blocks, first + blocks_at_once); ++b) {
-      Block& block = *blocks.emplace_back(std::make_unique<Block>(grid.threads, b));
-      block.barrier = std::make_unique<PthreadBarrier>(grid.threads);
-      for (int w = 0; w < grid.threads / kWarp; ++w)
-        block.warp_barriers.push_back(std::make_unique<PthreadBarrier>(kWarp));
-    }
-    for (const auto& block : blocks)
-      for (int i = 0; i < grid.threads; ++i) starts.push_back({&grid, block.get(), i, call, closure});
-    std::vector<pthread_t> threads(starts.size());
-    for (size_t i = 0; i < starts.size(); ++i)
-      expect(pthread_create(&threads[i], &small_stack, run_thread, &starts[i]) == 0, "emulator",
-             "cannot start a thread");
-    for (const pthread_t thread : threads) pthread_join(thread, nullptr);
-  }
-  pthread_attr_destroy(&small_stack);
-}
-
 void sync_warp() {
-  const int w = place.thread / kWarp;
-  if (self->uses_fibers)
-    wait_for_turn(fibers().warp_turns[w], kWarp);
-  else
-    self->block->warp_barriers[w]->wait();
+  wait_for_turn(self->block->warp_turns[place.thread / kWarp], kWarp);
 }
 
 }  // namespace
@@ -236,10 +206,7 @@ void set_mode(Mode mode) {
 }
 
 void sync_block() {
-  if (self->uses_fibers)
-    wait_for_turn(fibers().block_turns, self->block->threads);
-  else
-    self->block->barrier->wait();
+  wait_for_turn(self->block->turns, self->block->threads);
 }
 
 // Two buffers in turn: who writes the next value has passed a barrier behind which all have read this one.
@@ -264,10 +231,23 @@ void run(const Grid& grid, void (*call)(const void*), const void* closure) {
          "emulator", "{}:{}: a grid of {} blocks of {} threads", grid.where.file_name(), grid.where.line(),
          grid.blocks, grid.threads);
   const DeviceAccess access;
-  if (current_mode == Mode::threads) return run_threads(grid, call, closure);
-  fibers().call = call;
-  fibers().closure = closure;
-  run_fibers(grid, current_mode == Mode::fibers_reversed);
+  Fibers& f = fibers();
+  f.call = call;
+  f.closure = closure;
+  const int64_t at_once = std::max(1, kThreadsAtOnce / grid.threads);
+  std::vector<std::unique_ptr<Block>> blocks;
+  for (int64_t i = 0; i < std::min(at_once, grid.blocks); ++i)
+    blocks.push_back(std::make_unique<Block>(grid.threads, 0));
+  for (int64_t begin = 0; begin < grid.blocks; begin += at_once) {
+    const int64_t count = std::min(at_once, grid.blocks - begin);
+    for (int64_t i = 0; i < count; ++i) {
+      blocks[i]->index = current_mode == Mode::reversed ? grid.blocks - 1 - begin - i : begin + i;
+      std::memset(blocks[i]->shared.data(), 0xff, kSharedBytes);
+    }
+    give_order(&f.start);
+    for (int64_t i = 0; i < count; ++i) run_block(grid, *blocks[i], static_cast<int>(i) * grid.threads);
+    take_order(&f.end);
+  }
 }
 
 }  // namespace copylab::cuda::emulator

@@ -1,10 +1,11 @@
 // The emulator: runs device code (core/cuda/device.h) on the host, so that every kernel can be tested without
 // a GPU.
 //
-// Fibers: the threads of a block are contexts on one host thread, which change at barriers and exchanges.
-// Fast, and deterministic; `reversed` runs blocks and threads from the last to the first, so that code which
-// relies on an order, or lacks a barrier, gives other numbers. Shared memory starts as NaN. Threads: one host
-// thread per CUDA thread, several blocks side by side: for ThreadSanitizer, and tiny grids.
+// The threads of a block are fibers: contexts on one host thread, which change at barriers and exchanges.
+// Fast and deterministic; `reversed` runs blocks and threads from the last to the first, so that code which
+// relies on an order, or lacks a barrier, gives other numbers. Shared memory starts as NaN. Under
+// ThreadSanitizer each fiber counts as a thread that only barriers put in an order with others: it finds
+// races whether or not they show.
 #pragma once
 
 #include "core/backend.h"
@@ -12,7 +13,7 @@
 
 namespace copylab::cuda::emulator {
 
-enum class Mode { fibers, fibers_reversed, threads };
+enum class Mode { forward, reversed };
 Mode mode();
 void set_mode(Mode mode);
 

@@ -48,34 +48,34 @@ CL_KERNEL rotate_lanes(int* out) {
 
 }  // namespace
 
-TEST_CASE("a barrier makes shared memory visible in every mode; without it, order shows", "[emulator]") {
+TEST_CASE("a barrier makes shared memory visible in either order; without it, order shows", "[emulator]") {
   constexpr int kBlocks = 3, kAll = kBlocks * kThreads;
   Workspace workspace;
   int* out = workspace.take<int>(kAll);
-  for (const Mode mode : {Mode::fibers, Mode::fibers_reversed, Mode::threads}) {
+  for (const Mode mode : {Mode::forward, Mode::reversed}) {
     emulator::set_mode(mode);
     launch({kBlocks, kThreads}, sum_shared<true>, out);
     CHECK(host_copy(out, kAll) == std::vector<int>(kAll, kThreads * (kThreads - 1) / 2));
   }
-  emulator::set_mode(Mode::fibers);
+  emulator::set_mode(Mode::forward);
   launch({kBlocks, kThreads}, sum_shared<false>, out);
   const std::vector<int> forward = host_copy(out, kAll);
-  emulator::set_mode(Mode::fibers_reversed);
+  emulator::set_mode(Mode::reversed);
   launch({kBlocks, kThreads}, sum_shared<false>, out);
   CHECK(forward != host_copy(out, kAll));
-  emulator::set_mode(Mode::fibers);
+  emulator::set_mode(Mode::forward);
 }
 
-TEST_CASE("lanes exchange values in every mode", "[emulator]") {
+TEST_CASE("lanes exchange values in either order", "[emulator]") {
   Workspace workspace;
   int* out = workspace.take<int>(kThreads);
-  for (const Mode mode : {Mode::fibers, Mode::fibers_reversed, Mode::threads}) {
+  for (const Mode mode : {Mode::forward, Mode::reversed}) {
     emulator::set_mode(mode);
     launch({1, kThreads}, rotate_lanes, out);
     const std::vector<int> got = host_copy(out, kThreads);
     for (int i = 0; i < kThreads; ++i) CHECK(got[i] == (i ^ 31));
   }
-  emulator::set_mode(Mode::fibers);
+  emulator::set_mode(Mode::forward);
 }
 
 TEST_CASE("a barrier that not all threads reach is an error, and so is half a warp", "[emulator]") {

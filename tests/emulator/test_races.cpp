@@ -1,4 +1,4 @@
-// Every kernel under ThreadSanitizer, with a host thread for each CUDA thread: no two threads of a kernel
+// Every kernel under ThreadSanitizer, where each CUDA thread counts as a thread: no two threads of a kernel
 // touch the same memory without a barrier between them, if one of them writes. A planted race must be found.
 #include <fcntl.h>
 #include <unistd.h>
@@ -63,7 +63,6 @@ CL_KERNEL write_same(int* out) {
 }  // namespace
 
 TEST_CASE("planted races are found, within a block and between blocks", "[races]") {
-  cuda::emulator::set_mode(cuda::emulator::Mode::threads);
   cuda::Workspace workspace;
   int* out = workspace.take<int>(1);
   reports = 0;
@@ -84,7 +83,6 @@ TEST_CASE("planted races are found, within a block and between blocks", "[races]
 
 TEST_CASE("no kernel has a race", "[races]") {
   const cuda::emulator::DeviceAccess open;
-  cuda::emulator::set_mode(cuda::emulator::Mode::threads);
   for (const OpCase& c : op_cases()) {
     if (!c.tiny) continue;
     reports = 0;
