@@ -16,7 +16,7 @@ from . import common
 
 PLAIN, PSM = "lstm", "psm"
 LOOK = style.look(PSM)
-REACHES = {"near": "within the window", "far": "farther back", "never": "never"}
+REACHES = ("near", "far", "never")
 
 
 def draw(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, str, list[Cell]]:
@@ -66,13 +66,16 @@ class Frequency:
 
 class Reaches:
     title = "Gain by where it was read"
-    about = "the same by where the word was last read; filled: words of at most five training occurrences, open: all words"
+    about = (
+        "the same by where the word was last read: near (within the window), far, or never; filled: words of at most five "
+        "training occurrences, open: all words"
+    )
 
     def wanted(self, data: Data) -> bool:
         return bool(data.pairs)
 
     def draw(self, data: Data, axes: Axes) -> None:
-        common.rows_axis(axes, list(REACHES.values()), reference=0)
+        common.rows_axis(axes, REACHES, reference=0)
         for i, reach in enumerate(REACHES):
             for rare, shift in ((True, 0.14), (False, -0.14)):
                 values = data.by_reach(rare)[reach]
@@ -85,7 +88,7 @@ class Reaches:
 class Distance:
     title = "Where the pointer points"
     about = (
-        "copied probability on positions that hold the target, in tenths of the window; dotted: if the pointer spread the same "
+        "copied probability per position where that holds the target, in tenths of the window; dotted: if the pointer spread the same "
         "mass evenly"
     )
 
@@ -97,7 +100,7 @@ class Distance:
             arrays = [c.array(f"pointer_distance/{name}") for c in data.pointers]
             points = {x: [100 * v for v in values] for x, values in common.over(arrays, "distance").items()}
             style.curve(axes, points, look)
-        axes.set_yscale("log")
+        axes.set_ylim(bottom=0)
         axes.set_xlabel("Distance (words), up to")
         axes.set_ylabel("Probability (%)")
 
@@ -112,8 +115,8 @@ def _caption(data: Data, panels: Sequence) -> str:
         means = [mean_interval(values).mean for values in buckets.values()]
         parts.append(f"Rank correlation of the mean gain with rarity: {rank_correlation(list(buckets), means):.2f}.")
     gains = data.by_reach(rare=True)
-    words = [f"{where} {common.plus_minus(gains[r], 2, sign=True)}" for r, where in REACHES.items() if gains[r]]
+    words = [f"{r} {common.plus_minus(gains[r], 2, sign=True)}" for r in REACHES if gains[r]]
     if words:
-        parts.append(f"Gain on rare words read {', '.join(words)} nats.")
+        parts.append(f"Gain on rare words, last read {', '.join(words)} nats.")
     parts.append(common.closing(data.cells))
     return " ".join(part for part in parts if part)

@@ -79,7 +79,8 @@ class Change:
         for i, (label, values, look) in enumerate(rows):
             y = len(rows) - 1 - i
             style.interval_mark(axes, values, y, look.color, look.marker)
-            axes.annotate(label, (mean_interval(values).mean, y), (0, 5), textcoords="offset points", ha="center", size=7)
+            axes.annotate(label, (mean_interval(values).mean, y), (0, 6), textcoords="offset points", ha="center", size=7,
+                          bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6})  # fmt: skip
         axes.tick_params(axis="y", length=0)
         axes.margins(x=0.3)
         axes.set_xlabel("Change of perplexity (%)")
