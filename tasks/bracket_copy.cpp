@@ -8,7 +8,7 @@
 //   answer                                           w5 w1 w1 w9     after = the answer is read on: = w5 w1
 //   w1
 //
-// The brackets stand anywhere. Slices are by the place in the answer. Levels: k = 4, 8, 16, 32.
+// The brackets stand anywhere. Slices are by the place in the answer. Levels: k = 3 (tiny), 4, 8, 16, 32.
 #include "tasks/bracket_copy.h"
 
 #include <algorithm>
@@ -24,7 +24,7 @@ using Symbol = Alphabet::Symbol;
 class BracketCopy : public PromptTask {
  public:
   explicit BracketCopy(const Settings& settings)
-      : PromptTask("bracket_copy", settings), span_(size_or_level(settings, "task.span", {4, 8, 16, 32})) {
+      : PromptTask("bracket_copy", settings), span_(size_or_level(settings, "task.span", {3, 4, 8, 16, 32})) {
     room();
     expect(pause() != Pause::wrong || room() >= 2, "bracket_copy",
            "task.length of at least {} expected, so that task.pause=wrong has places: got {}",

@@ -9,7 +9,8 @@
 //
 // Names are different numbers of 1..31 in no order, items are any words, and words fill the room before,
 // between and behind the lists in random portions: neither place nor distance tells the item. Slices are by
-// the distance from `=` back to the item. Levels: (N, k) = (2, 4), (4, 8), (8, 16), (16, 16).
+// the distance from `=` back to the item. Levels: (N, k) = (2, 2), (2, 4), (4, 8), (8, 16),
+// (16, 16).
 #include "tasks/list_recall.h"
 
 #include <algorithm>
@@ -26,8 +27,8 @@ class ListRecall : public PromptTask {
  public:
   explicit ListRecall(const Settings& settings)
       : PromptTask("list_recall", settings),
-        lists_(size_or_level(settings, "task.lists", {2, 4, 8, 16})),
-        items_(size_or_level(settings, "task.items", {4, 8, 16, 16})) {
+        lists_(size_or_level(settings, "task.lists", {2, 2, 4, 8, 16})),
+        items_(size_or_level(settings, "task.items", {2, 4, 8, 16, 16})) {
     expect(pause() != Pause::wrong || lists_ > 1, "list_recall",
            "task.pause=wrong needs task.lists of at least 2");
     room();

@@ -9,7 +9,8 @@
 //
 // The count is any of 0..s with equal chance. All items of a prompt are of four kinds, so that the item asked
 // for is outside of the brackets as well, and words fill the room between the lists in random portions.
-// Slices are by the count. Levels: (N, k) = (2, 4), (4, 8), (8, 16), (16, 16).
+// Slices are by the count. Levels: (N, k) = (2, 2), where the segment is a whole list, (2, 4), (4, 8), (8, 16),
+// (16, 16).
 #include "tasks/segment_counting.h"
 
 #include <algorithm>
@@ -28,10 +29,10 @@ class SegmentCounting : public PromptTask {
  public:
   explicit SegmentCounting(const Settings& settings)
       : PromptTask("segment_counting", settings),
-        lists_(size_or_level(settings, "task.lists", {2, 4, 8, 16})),
-        items_(size_or_level(settings, "task.items", {4, 8, 16, 16})),
+        lists_(size_or_level(settings, "task.lists", {2, 2, 4, 8, 16})),
+        items_(size_or_level(settings, "task.items", {2, 4, 8, 16, 16})),
         segment_(settings.integer("task.segment")) {
-    if (segment_ == 0) segment_ = std::max<int64_t>(1, items_ / 2);
+    if (segment_ == 0) segment_ = items_ <= 2 ? items_ : items_ / 2;
     expect(segment_ <= items_, "segment_counting",
            "task.segment of at most {} expected, the items of a list: got {}", items_, segment_);
     expect(pause() != Pause::wrong || lists_ > 1, "segment_counting",
@@ -104,7 +105,7 @@ std::vector<Field> fields() {
   fields.push_back(
       {"task.items", int64_t{0}, "items k of a list; 0 = as task.level says", 0, Alphabet::kNumbers - 1});
   fields.push_back(
-      {"task.segment", int64_t{0}, "items s of the segment; 0 = half of a list", 0, Alphabet::kNumbers - 1});
+      {"task.segment", int64_t{0}, "items s of the segment; 0 = half of a list, or the whole of one up to 2", 0, Alphabet::kNumbers - 1});
   return fields;
 }
 

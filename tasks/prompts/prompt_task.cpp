@@ -106,7 +106,7 @@ std::vector<Field> prompt_fields() {
       {.path = "task.level",
        .fallback = std::string("easy"),
        .doc = "size of the prompt",
-       .choices = {"easy", "medium", "hard", "extra_hard"}},
+       .choices = {"tiny", "easy", "medium", "hard", "extra_hard"}},
       {.path = "task.pause",
        .fallback = std::string("right"),
        .doc = "meta-tokens at what the answer depends on, elsewhere, or none",
@@ -116,7 +116,7 @@ std::vector<Field> prompt_fields() {
 
 int64_t level_of(const Settings& settings) {
   const std::string& level = settings.text("task.level");
-  return level == "easy" ? 0 : level == "medium" ? 1 : level == "hard" ? 2 : 3;
+  return level == "tiny" ? 0 : level == "easy" ? 1 : level == "medium" ? 2 : level == "hard" ? 3 : 4;
 }
 
 int64_t size_or_level(const Settings& settings, const std::string& key,

@@ -84,7 +84,7 @@ class PromptTask : public Task {
 
 // task.vocab, task.length, task.words, task.level, task.pause.
 std::vector<Field> prompt_fields();
-// Which of the four levels a task has: 0 easy, 1 medium, 2 hard, 3 extra_hard.
+// Which of the five levels a task has: 0 tiny, 1 easy, 2 medium, 3 hard, 4 extra_hard.
 int64_t level_of(const Settings& settings);
 // The setting, or what the level says where it is 0.
 int64_t size_or_level(const Settings& settings, const std::string& key, const std::vector<int64_t>& by_level);

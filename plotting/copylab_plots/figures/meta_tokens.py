@@ -1,4 +1,5 @@
-"""Meta-tokens: accuracy on prompts by arm, by length, and without parts of the trained model; loss on text."""
+"""Meta-tokens: accuracy on prompts by arm, by length, and without parts of the trained model; loss on text; attention,
+rate and distortion, and cost."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from matplotlib.figure import Figure
 
 from .. import style
 from ..compare import differences, pairs
-from ..results import Cell, Sweep
+from ..results import Array, Cell, Sweep
 from . import common
 
 TASKS = {
@@ -74,6 +75,53 @@ def draw_text(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, str, l
     about = (
         "Loss on the tokens of the text less that of the plain model with the same seed (nats); below 0: better. Meta-tokens are "
         "never asked for."
+    )
+    return figure, data.caption(about), cells
+
+
+def draw_entropy(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, str, list[Cell]]:
+    """Attention with meta-tokens and with their embeddings at zero, and cosines by distance."""
+    cells = common.reported(sweep, allow_missing)
+    data = Data(sweep, cells)
+    panels = [
+        ByTask("entropy_drop", "Entropy of attention", "Zeroed less as it is (nats)"),
+        ByTask("logit_boost", "Largest logit of a row", "As it is less zeroed"),
+        *[CosineByDistance(task) for task in data.tasks],
+    ]
+    figure, _ = common.draw_panels(panels, data, data.handles(marks=True))
+    raised = [c.value("meta_attention_entropy/raised") for c in data.done if c.has("meta_attention_entropy/raised")]
+    about = (
+        "Each prompt is read as it is and with the embeddings of its meta-tokens at zero; means over rows of attention that see "
+        "a meta-token. Cosines of a meta-token's state after the last block with ordinary tokens before it; dashed: with what "
+        f"stands there in another prompt. A boost of the meta-token would raise the entropy of {100 * _mean(raised):.0f} % of the rows."
+    )
+    return figure, data.caption(about), cells
+
+
+def draw_rate_distortion(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, str, list[Cell]]:
+    """Distortion against rate of each state."""
+    cells = common.reported(sweep, allow_missing)
+    data = Data(sweep, cells)
+    handles = [style.Look(label, color, marker).handle() for label, color, marker in RateDistortion.STATES.values()]
+    figure, _ = common.draw_panels([RateDistortion(task) for task in data.tasks], data, handles)
+    about = (
+        "Variational bottlenecks on frozen states: mean over test prompts of -log p(answer) against the rate, one point for each "
+        "weight of the rate; thin lines are seeds, thick ones their means; dotted: the answers' frequencies alone."
+    )
+    return figure, data.caption(about), cells
+
+
+def draw_cost(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, str, list[Cell]]:
+    """Time with meta-attention over that without."""
+    cells = common.reported(sweep, allow_missing)
+    data = Data(sweep, cells)
+    presets = list(dict.fromkeys(c["model.preset"] for c in data.done))
+    looks = {(form, preset): Cost.look(form, preset, filled=i == 0) for i, preset in enumerate(presets) for form in Cost.FORMS}
+    handles = [look.handle() for look in looks.values()]
+    figure, _ = common.draw_panels([Cost("step", "Training step", looks), Cost("forward", "Forward pass", looks)], data, handles)
+    about = (
+        "Shortest time with meta-attention over the shortest without; sparse: over the gathered meta-tokens, dense: over all "
+        "positions under a mask; dotted: the paper's 1.11."
     )
     return figure, data.caption(about), cells
 
@@ -256,6 +304,115 @@ class LossOfText:
         axes.set_xlabel("Loss less that of the plain model (nats)")
 
 
+class ByTask:
+    """A row for each task, a mark for each arm, of one number of meta_attention_entropy."""
+
+    about = ""
+
+    def __init__(self, name: str, title: str, label: str):
+        self.address, self.title, self.label = f"meta_attention_entropy/{name}", title, label
+
+    def wanted(self, data: Data) -> bool:
+        return data.have(self.address)
+
+    def draw(self, data: Data, axes: Axes) -> None:
+        common.rows_axis(axes, [TASKS[task] for task in data.tasks], reference=0)
+        for i, arm in enumerate(data.arms):
+            look, shift = data.look(arm), 0.14 * ((len(data.arms) - 1) / 2 - i)
+            for row, task in enumerate(data.tasks):
+                values = [c.value(self.address) for c in data.of(arm, task, self.address)]
+                if values:
+                    style.interval_mark(axes, values, len(data.tasks) - 1 - row + shift, look.color, look.marker, look.filled)
+        axes.set_xlabel(self.label)
+
+
+class CosineByDistance:
+    """Lines over the distance from a meta-token back, one for each arm, and their null."""
+
+    about = ""
+    ADDRESS = "meta_attention_entropy/cosine"
+
+    def __init__(self, task: str):
+        self.task, self.title = task, f"{TASKS[task]}: cosines"
+
+    def wanted(self, data: Data) -> bool:
+        return bool(data.of(task=self.task, address=self.ADDRESS))
+
+    def draw(self, data: Data, axes: Axes) -> None:
+        distances = set()
+        for arm in data.arms:
+            cells = data.of(arm, self.task, self.ADDRESS)
+            points = common.over((_last_layer(c.array(self.ADDRESS)) for c in cells), "distance")
+            style.curve(axes, points, data.look(arm))
+            null = common.over((_last_layer(c.array(f"{self.ADDRESS}_other")) for c in cells), "distance")
+            style.smooth_curve(axes, null, data.look(arm).color, "--", band=False)
+            distances |= set(points)
+        style.log_ticks(axes, sorted(distances), style.count_labels(sorted(distances)))
+        axes.set_xlabel("Distance up to (tokens)")
+        axes.set_ylabel("Cosine")
+
+
+class RateDistortion:
+    """A curve for each state."""
+
+    about = ""
+    STATES = {
+        "last_token": ("Last token", style.VERMILION, "s"),
+        "meta_token": ("Meta-token", style.BLUE, "o"),
+        "meta_token_no_position": ("Meta-token without position", style.SKY, "^"),
+    }
+
+    def __init__(self, task: str):
+        self.task, self.title = task, TASKS[task]
+
+    def wanted(self, data: Data) -> bool:
+        return bool(data.of(task=self.task, address="rate_distortion/rate"))
+
+    def draw(self, data: Data, axes: Axes) -> None:
+        cells = data.of(task=self.task, address="rate_distortion/rate")
+        for state, (_, color, marker) in self.STATES.items():
+            curves = [[c.array(f"rate_distortion/{what}").at(state=state).values for what in ("rate", "distortion")] for c in cells]
+            for rate, distortion in curves:
+                axes.plot(rate, distortion, color=color, lw=0.6, alpha=0.5, zorder=3)
+            mean = [[_mean(column) for column in zip(*(curve[i] for curve in curves))] for i in (0, 1)]
+            axes.plot(*mean, color=color, marker=marker, zorder=4)
+        axes.axhline(_mean(c.value("rate_distortion/label_entropy") for c in cells), color=style.GREY, lw=0.8, ls=(0, (1, 1)))
+        axes.set_ylim(bottom=0)
+        axes.set_xlabel("Rate (nats)")
+        axes.set_ylabel("Distortion (nats)")
+
+
+class Cost:
+    """Lines over the length, one for each form of meta-attention and shape."""
+
+    about = ""
+    FORMS = {"sparse": (style.BLUE, "o"), "dense": (style.VERMILION, "s")}
+
+    def __init__(self, what: str, title: str, looks: dict[tuple[str, str], style.Look]):
+        self.what, self.title, self.looks = what, title, looks
+
+    @classmethod
+    def look(cls, form: str, preset: str, filled: bool) -> style.Look:
+        return style.Look(f"{form}, {preset}", *cls.FORMS[form], filled, "-" if filled else "--")
+
+    def wanted(self, data: Data) -> bool:
+        return data.have(f"meta_cost/sparse_{self.what}_ratio_least")
+
+    def draw(self, data: Data, axes: Axes) -> None:
+        lengths = set()
+        for (form, preset), look in self.looks.items():
+            cells = [c for c in data.done if c["model.preset"] == preset]
+            address = f"meta_cost/{form}_{self.what}_ratio_least"
+            points = common.per_seed(cells, lambda c: c["task.length"], lambda c: c.value(address))
+            style.curve(axes, points, look)
+            lengths |= set(points)
+        style.log_ticks(axes, sorted(lengths), style.count_labels(sorted(lengths)))
+        axes.axhline(1, color=style.INK, lw=0.8)
+        axes.axhline(1.11, color=style.GREY, lw=0.8, ls=(0, (1, 1)))
+        axes.set_xlabel("Context (tokens)")
+        axes.set_ylabel("Time over that without")
+
+
 # ---- parts ---------------------------------------------------------------------------------------------------
 
 
@@ -279,6 +436,10 @@ def _chance(axes: Axes, cells: Iterable[Cell]) -> None:
         axes.axhline(chance, color=style.GREY, lw=0.8, ls=(0, (1, 1)))
 
 
+def _last_layer(array: Array) -> Array:
+    return Array(array.values[-1], array.dims[1:], array.coords, array.doc)
+
+
 def _mean(values: Iterable[float]) -> float:
     """Of those that are numbers: a level whose prompts do not fit into a length has none."""
     values = [v for v in values if math.isfinite(v)]
@@ -294,4 +455,7 @@ DRAWINGS: dict[str, Callable] = {
     "meta-path": draw_modes,
     "meta-injection": draw_injection,
     "meta-text": draw_text,
+    "meta-attention-entropy": draw_entropy,
+    "meta-rate-distortion": draw_rate_distortion,
+    "meta-cost": draw_cost,
 }
