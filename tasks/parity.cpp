@@ -7,7 +7,7 @@
 //   answer                                1
 //
 // The room is divided at random between words before the bits and bits behind the mark, so that no position
-// tells which bits count. Slices are by the distance from `=` back to the mark. Levels: m = 3 (tiny), 4, 8, 16, 32.
+// tells which bits count. Slices are by the distance from `=` back to the mark. Levels: m = 2 (tiny), 4, 8, 16, 32.
 #include "tasks/parity.h"
 
 #include <algorithm>
@@ -23,7 +23,7 @@ using Symbol = Alphabet::Symbol;
 class Parity : public PromptTask {
  public:
   explicit Parity(const Settings& settings)
-      : PromptTask("parity", settings), bits_(size_or_level(settings, "task.bits", {3, 4, 8, 16, 32})) {
+      : PromptTask("parity", settings), bits_(size_or_level(settings, "task.bits", {2, 4, 8, 16, 32})) {
     expect(pause() != Pause::wrong || bits_ > 1, "parity", "task.pause=wrong needs task.bits of at least 2");
     room();
   }
