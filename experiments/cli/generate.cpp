@@ -9,6 +9,7 @@
 #include "experiments/evaluate/decode.h"
 #include "experiments/evaluate/loaded_run.h"
 #include "experiments/schedule/run_index.h"
+#include "experiments/train/trainer.h"
 
 namespace copylab {
 namespace {
@@ -33,7 +34,8 @@ std::vector<int32_t> read_prompt(const Task& task, const std::string& text) {
 int generate(const Options& options) {
   const LoadedRun run = load_run(find_run(results_root(options.root), options.run));
   const std::vector<int32_t> prompt = read_prompt(*run.task, options.prompt);
-  const DecodeOptions decoding{options.tokens, run.task->length(), options.mode, options.lm_floor};
+  const DecodeOptions decoding{options.tokens, run.task->length(), options.mode, options.lm_floor,
+                               meta_token(*run.task)};
   const std::vector<int32_t> next = decode(*run.model, {prompt}, decoding)[0];
   fmt::print("{}\n", run.task->text_of(next));
   return 0;
@@ -45,9 +47,11 @@ void add_generate(CLI::App& app, Invocation& invocation) {
   CLI::App* verb = app.add_subcommand("generate", "continue a prompt with a trained model, greedily");
   auto options = std::make_shared<Options>();
   verb->add_option("RUN", options->run, "a run's folder, or a part of its name")->required();
-  verb->add_option("--prompt", options->prompt,
-                   "text, or ids separated by blanks where the task has no words; the model reads its last "
-                   "task.length tokens")
+  verb->add_option(
+          "--prompt", options->prompt,
+          "text, or ids separated by blanks where the task has no words; the model reads its last "
+          "task.length tokens. _P_ in a text with meta-tokens is one; the continuation gets none, for their "
+          "places are random and no model predicts them")
       ->required();
   verb->add_option("--tokens", options->tokens, "tokens to append (default: 64)")
       ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));

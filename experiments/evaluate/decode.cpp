@@ -46,6 +46,10 @@ std::vector<std::vector<int32_t>> decode(const nn::Model& model,
       std::copy(texts[row].end() - length, texts[row].end(), batch.tokens.begin() + row * length);
       batch.targets[(row + 1) * length - 1] = 0;  // any label: the argmax does not depend on it
     }
+    if (options.meta_token >= 0) {
+      batch.meta.resize(batch.tokens.size());
+      for (size_t i = 0; i < batch.tokens.size(); ++i) batch.meta[i] = batch.tokens[i] == options.meta_token;
+    }
     const std::vector<int32_t> next = next_tokens(model, tape, batch, options, carries ? &carry : nullptr);
     for (size_t row = 0; row < texts.size(); ++row) texts[row].push_back(next[row]);
   }

@@ -15,6 +15,7 @@ struct DecodeOptions {
                         // model that carries its context on
   std::string mode = "natural";  // natural, no_copy or force_copy (HeadOutput)
   double lm_floor = 0;           // natural mode: least share of the LM head (ModelInput)
+  int32_t meta_token = -1;       // id that is marked as a meta-token wherever it stands; -1: none is
 };
 
 // Prompts of equal, positive length -> the ids appended to each, most probable first at every step; ties go

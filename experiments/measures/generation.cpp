@@ -1,5 +1,6 @@
 // generation: decoding with and without a least share of the LM head, and the text's own continuation beside
-// it.
+// it. Prompts keep their meta-tokens, as the model was trained with them. A continuation gets none: their
+// places are random, and no model is trained to predict one; the text's own is compared without them.
 #include "experiments/measures/generation.h"
 
 #include <algorithm>
@@ -10,6 +11,7 @@
 #include "experiments/config/error.h"
 #include "experiments/evaluate/decode.h"
 #include "experiments/evaluate/split_walk.h"
+#include "experiments/train/trainer.h"
 
 namespace copylab {
 namespace {
@@ -100,6 +102,7 @@ void run(const MeasureInput& in, MeasureOutput& out) {
       if (target[batch.length - 1] < 0 && !in.task.generated()) continue;
       starts.emplace_back(first, first + length);
       own.emplace_back(first + length, first + length + reach);
+      std::erase(own.back(), meta_token(in.task));
     }
   }
   expect(!starts.empty(), "generation", "{} test sequences of {} tokens expected: got none", prompts, length);
@@ -107,7 +110,8 @@ void run(const MeasureInput& in, MeasureOutput& out) {
   std::vector<double> repeated, loops, shares;
   for (const int64_t floor : floors) {
     const double lm_floor = static_cast<double>(floor) / 100;
-    const Texts texts = decode(in.model, starts, {tokens, in.task.length(), "natural", lm_floor});
+    const Texts texts =
+        decode(in.model, starts, {tokens, in.task.length(), "natural", lm_floor, meta_token(in.task)});
     const std::vector<double> of_texts = repetition(texts);
     repeated.insert(repeated.end(), of_texts.begin(), of_texts.end());
     loops.push_back(loop_rate(texts));

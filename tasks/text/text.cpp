@@ -150,7 +150,14 @@ class TextTask : public Task {
 
   std::vector<int32_t> tokens_of(const std::string& prompt) const override {
     text::Tokens tokens;
-    text_->tokenizer->encode(prompt, tokens);
+    const std::string mark = "_P_";  // as text_of writes it
+    size_t begin = 0;
+    for (size_t end; metas_ > 0 && (end = prompt.find(mark, begin)) != std::string::npos;
+         begin = end + mark.size()) {
+      text_->tokenizer->encode(std::string_view(prompt).substr(begin, end - begin), tokens);
+      tokens.ids.push_back(meta_id());
+    }
+    text_->tokenizer->encode(std::string_view(prompt).substr(begin), tokens);
     // At word level a last line without a newline gets its <eos>, which nobody typed.
     const bool open_line = !prompt.empty() && prompt.back() != '\n';
     if (open_line && !tokens.ids.empty() && text_->tokenizer->text(tokens.ids.back()) == "\n")
@@ -159,7 +166,7 @@ class TextTask : public Task {
   }
   std::string text_of(const std::vector<int32_t>& tokens) const override {
     std::string all;
-    for (const int32_t id : tokens) all += text_->tokenizer->text(id);
+    for (const int32_t id : tokens) all += spelling(id);
     return all;
   }
 
@@ -177,6 +184,9 @@ class TextTask : public Task {
 
  private:
   int32_t meta_id() const { return Alphabet(vocab()).meta(); }
+  std::string spelling(int32_t id) const {
+    return id < vocab() - kept_ ? text_->tokenizer->text(id) : Alphabet(vocab()).text(id);
+  }
 
   // Which of the T positions of sequence n hold meta-tokens.
   std::vector<bool> places_of_metas(Split split, uint64_t seed, int64_t n) const {
@@ -261,7 +271,7 @@ std::string TextTask::show(const Batch& batch, int64_t row) const {
   constexpr int64_t kWidth = 96;
   std::string all, marks;  // marks: one character for each byte of `all`
   const auto add = [&](int32_t id, bool marked) {
-    all += id == meta_id() && kept_ > 0 ? "_P_" : text_->tokenizer->text(id);
+    all += spelling(id);
     marks.resize(all.size(), marked ? '^' : ' ');
   };
   const auto first = batch.targets.begin() + row * batch.length;

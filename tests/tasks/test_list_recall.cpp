@@ -27,6 +27,11 @@ TEST_CASE("the drawn example of list_recall", "[list_recall]") {
   check_example(*task, "w3 L 9 : w5 w1 w8 w2 ; w3 w6 w1 L 4 : w7 w4 w1 w9 ; w2 ? L 9 2 =", "w1");
 }
 
+TEST_CASE("tiny prompts of list_recall", "[list_recall]") {
+  const auto task = list_recall({{"task.level", std::string("tiny")}, {"task.length", int64_t{20}}});
+  check_example(*task, "L 9 : w5 w1 ; L 4 : w7 w4 _P_ ; ? L 4 2 _P_ =", "w4");
+}
+
 TEST_CASE("a prompt of list_recall, taken apart", "[list_recall]") {
   const int64_t lists = 3, items = 5, length = 50, rows = 2000;
   const auto task = list_recall(

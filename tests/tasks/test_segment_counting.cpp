@@ -27,6 +27,12 @@ TEST_CASE("the drawn example of segment_counting", "[segment_counting]") {
   check_example(*task, "w1 w1 w1 w1 L 1 : w5 [ w2 w2 ] w2 ; L 2 : w5 w1 w9 w1 ; ? # w1 =", "0");
 }
 
+TEST_CASE("tiny prompts of segment_counting count in a whole list", "[segment_counting]") {
+  const auto task = segment_counting({{"task.level", std::string("tiny")}, {"task.length", int64_t{21}}});
+  CHECK(task->chance() == Approx(1.0 / 3));
+  check_example(*task, "L 1 : w5 w1 ; L 2 : [ _P_ w1 w1 _P_ ] ; ? # w1 =", "2");
+}
+
 TEST_CASE("a prompt of segment_counting, taken apart", "[segment_counting]") {
   const int64_t items = 6, segment = 3, length = 48, rows = 2000;
   const auto task = segment_counting({{"task.lists", int64_t{3}},

@@ -79,6 +79,26 @@ TEST_CASE("Transformer: positions that are zeroed everywhere leave a model witho
   }
 }
 
+TEST_CASE("Transformer: a position that is zeroed changes rows from it on, and none before",
+          "[transformer]") {
+  for (const char* kind : {"rope", "learned"}) {
+    Small small(positions(kind));
+    const int64_t at = 2;
+    const auto zero = [&](nn::ModelInput& in) {
+      std::vector<uint8_t> flags(kShape.size(), 0);
+      flags[at] = 1;  // of sequence 0
+      in.intervention.zero_position = small.tape.constant(flags, kShape);
+    };
+    const std::vector<double> before = small.hidden(), after = small.hidden(zero);
+    for (int64_t row = 0; row < kBatch * kLength; ++row) {
+      INFO(kind << ", row " << row);
+      const bool same = std::equal(before.begin() + row * kDim, before.begin() + (row + 1) * kDim,
+                                   after.begin() + row * kDim);
+      CHECK(same == (row < at || row >= kLength));
+    }
+  }
+}
+
 TEST_CASE("Transformer: zeroed embeddings leave nothing of the token", "[transformer]") {
   Small small({});
   const auto at = [&](int64_t position) {

@@ -109,3 +109,32 @@ TEST_CASE("decode: refuses what it cannot do", "[evaluate]") {
                     "[prompt] ids from 0 to 15 separated by blanks expected: got 'x'");
   CHECK(task->tokens_of(task->text_of({1, 0, 15})) == std::vector<int32_t>{1, 0, 15});
 }
+
+TEST_CASE("decode: a meta-token of the prompt is marked as in training", "[evaluate]") {
+  const Settings settings =
+      check_settings({"task.name=list_recall", "task.level=tiny", "task.vocab=64", "task.length=24",
+                      "model.meta_attention=all", "model.init_std=0.5"});
+  const auto task = find_task(settings.text("task.name")).make(settings);
+  const auto model = pointer_model(settings, *task);
+  const Batch batch = task->batch(Split::test, 1, 0, 4);
+  REQUIRE(meta_token(*task) == task->vocab() - 1);
+  const auto plain = find_task("spamlang").make(check_settings({}));
+  CHECK(meta_token(*plain) == -1);
+  int changed = 0;
+  for (int64_t row = 0; row < batch.rows; ++row) {
+    const std::vector<int32_t> prompt(batch.tokens.begin() + row * batch.length,
+                                      batch.tokens.begin() + (row + 1) * batch.length);
+    Batch one = blank_batch(1, batch.length);
+    one.tokens = prompt;
+    one.targets.back() = 0;
+    one.meta.assign(batch.meta.begin() + row * batch.length, batch.meta.begin() + (row + 1) * batch.length);
+    Tape tape(cpu_backend());
+    tape.begin({.record = false, .training = false});
+    nn::ModelInput in = model_input(tape, one);
+    in.want_argmax = true;
+    const std::vector<int32_t> best = to_host<int32_t>(cpu_backend(), model->forward(tape, in).argmax);
+    CHECK(decode(*model, {prompt}, {1, batch.length, "natural", 0, meta_token(*task)})[0] == best);
+    changed += decode(*model, {prompt}, {1, batch.length})[0] != best;
+  }
+  CHECK(changed > 0);  // without the marks nothing attends among them
+}

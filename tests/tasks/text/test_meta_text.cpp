@@ -222,3 +222,17 @@ TEST_CASE("settings of meta-tokens in text that do not fit are refused", "[text]
           words.task(8, {{"task.symbols", true}, {"task.vocab", int64_t{41}}});
         }) == "[text] task.vocab above the 41 ids that task.symbols keeps expected: got 41");
 }
+
+TEST_CASE("a prompt may hold meta-tokens, and comes back", "[text]") {
+  const Words words(40);
+  const auto task = words.task(8, with_metas(0.25));
+  const int32_t meta = Alphabet(task->vocab()).meta();
+  const Ids ids = task->tokens_of("w1 _P_w2 _P_");
+  REQUIRE(ids.size() == 4);
+  CHECK((ids[1] == meta && ids[3] == meta));
+  CHECK(ids[0] == task->tokens_of("w1 ")[0]);
+  CHECK(ids[2] == task->tokens_of("w2 ")[0]);
+  CHECK(task->text_of({meta, ids[2]}) == "_P_" + task->text_of({ids[2]}));
+  const Ids without = words.task(8)->tokens_of("_P_");  // an unknown word
+  CHECK(std::count(without.begin(), without.end(), meta) == 0);
+}
