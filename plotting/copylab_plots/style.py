@@ -113,6 +113,7 @@ _ARMS = {
     "plain_wide": ("Plain, as many weights", ORANGE, "v"),
     "pause": ("Pause tokens", GREEN, "D"),
     "meta": ("Meta-attention", BLUE, "o"),
+    "wrong": ("Meta-attention, wrong places", PURPLE, "v"),
     "meta_third": ("Meta-attention, a third of the text", SKY, "^"),
     "plain_learned": ("Plain, learned positions", PURPLE, "X"),
     "meta_learned": ("Meta-attention, learned positions", SKY, "P"),

@@ -56,8 +56,7 @@ def test_recall_at_one_length_has_rows(tmp_path):
     with pytest.raises(ResultsError):
         meta_tokens.draw_recall(sweep)
     figure, caption, _ = meta_tokens.draw_recall(sweep, allow_missing=True)
-    rows = [label.get_text() for label in figure.axes[0].get_yticklabels()]
-    assert rows == ["Plain", "Pause tokens", "Meta-attention"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["Plain", "Pause tokens", "Meta-attention"]
     means = [line.get_xdata()[0] for line in figure.axes[0].lines if len(line.get_xdata()) == 1]
     assert means == [20, 40, 90]
     assert "1 cells without a result." in caption
@@ -106,3 +105,49 @@ def test_text_shows_differences_from_the_plain_model_of_the_same_seed(tmp_path):
     assert titles(figure) == ["In domain", "Novels"]
     means = [line.get_xdata()[0] for line in figure.axes[0].lines if len(line.get_xdata()) == 1]
     assert means == pytest.approx([-0.2, -0.7])
+
+
+def test_attention_has_rows_for_tasks_and_cosines_by_distance(tmp_path):
+    axes = [{"task.name": task} for task in ("list_recall", "bracket_copy")]
+    name = "meta_attention_entropy"
+
+    def evaluated(arm, at, x):
+        cosines = lambda last: ([[0.9, 0.9], [last, 0.1]], {"layer": [0, 1], "distance": [1, 2]})  # noqa: E731
+        return {f"{name}/entropy_drop": ACCURACY[arm], f"{name}/logit_boost": -1.0, f"{name}/raised": 0.25,
+                f"{name}/cosine": cosines(ACCURACY[arm]), f"{name}/cosine_other": cosines(0.05)}  # fmt: skip
+
+    figure, caption, _ = meta_tokens.draw_entropy(sweep_of(tmp_path, "meta-attention-entropy", axes, evaluated))
+    assert titles(figure)[2:] == ["List recall: cosines", "Bracket copy: cosines"]
+    means = sorted(line.get_xdata()[0] for line in figure.axes[0].lines if len(line.get_xdata()) == 1)
+    assert means == pytest.approx([0.2, 0.2, 0.4, 0.4, 0.9, 0.9])
+    line = next(line for line in figure.axes[2].lines if line.get_label() == "Meta-attention")
+    assert list(line.get_xdata()) == [1, 2] and list(line.get_ydata()) == pytest.approx([0.9, 0.1])  # of the last block
+    assert "25 % of the rows" in caption
+
+
+def test_rate_and_distortion_have_a_curve_for_each_state(tmp_path):
+    states = ["last_token", "meta_token", "meta_token_no_position"]
+
+    def evaluated(arm, at, x):
+        table = lambda values: (values, {"state": states, "beta": [1.0, 0.01]})  # noqa: E731
+        return {"rate_distortion/rate": table([[0.0, 2.0]] * 3), "rate_distortion/label_entropy": 2.0,
+                "rate_distortion/distortion": table([[2.0, 0.5], [2.0, 1.0], [2.0, 1.5]])}  # fmt: skip
+
+    sweep = sweep_of(tmp_path, "meta-rate-distortion", [{"task.name": "parity"}], evaluated, arms=["meta"])
+    figure, caption, _ = meta_tokens.draw_rate_distortion(sweep)
+    means = [list(line.get_ydata()) for line in figure.axes[0].lines if line.get_marker() in ("s", "o", "^")]
+    assert means == [[2.0, 0.5], [2.0, 1.0], [2.0, 1.5]]
+
+
+def test_cost_is_drawn_for_each_form_and_shape(tmp_path):
+    axes = [{"model.preset": preset, "task.length": length} for preset in ("nano", "micro") for length in (128, 256)]
+
+    def evaluated(arm, at, x):
+        ratio = at["task.length"] / 128
+        return {f"meta_cost/{form}_{what}_ratio_least": ratio if form == "dense" else 1.02
+                for form in ("sparse", "dense") for what in ("step", "forward")}  # fmt: skip
+
+    figure, caption, _ = meta_tokens.draw_cost(sweep_of(tmp_path, "meta-cost", axes, evaluated, arms=["base"]))
+    assert titles(figure) == ["Training step", "Forward pass"]
+    line = next(line for line in figure.axes[0].lines if line.get_label() == "dense, micro")
+    assert list(line.get_ydata()) == [1, 2]

@@ -19,7 +19,7 @@ TASKS = {
 }  # fmt: skip
 MODES = {
     "full": "as trained", "no_position": "no positions", "no_embedding": "no embeddings", "no_words": "no words",
-    "no_metas": "no meta-tokens", "neither": "neither",
+    "no_metas": "no metas", "neither": "neither",
 }  # fmt: skip
 ACCURACY = "Accuracy (%)"
 
@@ -30,7 +30,7 @@ def draw_recall(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, str,
     data = Data(sweep, cells)
     several = len({data.at(c, "task.length") for c in cells}) > 1
     panels = [(TrainingLength if several else ByArm)(task) for task in data.tasks]
-    figure, panels = common.draw_panels(panels, data, data.handles() if several else ())
+    figure, panels = common.draw_panels(panels, data, data.handles(marks=not several))
     about = "Share of labels of the test prompts that are the most probable token; dotted: a uniform guess among the answers."
     return figure, data.caption(about), cells
 
@@ -52,10 +52,15 @@ def draw_modes(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, str, 
     """Accuracy of trained models of which something was taken away."""
     cells = common.reported(sweep, allow_missing)
     data = Data(sweep, cells)
-    measure = next((m for m in ("meta_zero", "meta_path") if data.have(f"{m}/answer_accuracy")), "meta_zero")
+    measure = "meta_path" if sweep.experiment == "meta-path" else "meta_zero"  # runs are shared and may have both
     figure, panels = common.draw_panels([Modes(task, measure) for task in data.tasks], data, data.handles(marks=True))
     what = "the positional encoding or the embedding of meta-tokens" if measure == "meta_zero" else "what the question may see"
     about = f"Share of test prompts whose whole answer is right, with {what} taken away at inference."
+    if measure == "meta_path":
+        about = (
+            "Share of test prompts whose whole answer is right where the question may see all of the prompt, no words of it, no "
+            "meta-tokens (metas), or neither; blocked in every block at inference. Dotted: a uniform guess of one label."
+        )
     return figure, data.caption(about), cells
 
 
@@ -74,7 +79,7 @@ def draw_text(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, str, l
     figure, _ = common.draw_panels([LossOfText("test/loss", "In domain"), LossOfText("transfer/loss", "Novels")], data)
     about = (
         "Loss on the tokens of the text less that of the plain model with the same seed (nats); below 0: better. Meta-tokens are "
-        "never asked for."
+        "never asked for. wide: as many weights as meta, which attends among its meta-tokens, k = 0.1; pause: does not."
     )
     return figure, data.caption(about), cells
 
@@ -190,7 +195,7 @@ class TrainingLength:
 
 
 class ByArm:
-    """A row for each arm."""
+    """A row for each arm, named by the legend: the names are too long for a tick."""
 
     about = ""
 
@@ -202,7 +207,9 @@ class ByArm:
 
     def draw(self, data: Data, axes: Axes) -> None:
         rows = [(data.look(arm), [c.value("test/accuracy") for c in data.of(arm, self.task)]) for arm in data.arms]
-        _rows(axes, [(look.label, values, look) for look, values in rows if values])
+        _rows(axes, [("", values, look) for look, values in rows if values])
+        for chance in {round(c.value("test/chance"), 6) for c in data.of(task=self.task, address="test/chance")}:
+            axes.axvline(100 * chance, color=style.GREY, lw=0.8, ls=(0, (1, 1)), zorder=1)
 
 
 class TestLength:
@@ -248,6 +255,9 @@ class Modes:
     def draw(self, data: Data, axes: Axes) -> None:
         modes = list(data.of(task=self.task, address=self.address)[0].array(self.address).coords["mode"])
         common.rows_axis(axes, [MODES.get(mode, mode) for mode in modes])
+        axes.tick_params(axis="y", labelsize=7)
+        for chance in {round(c.value("test/chance"), 6) for c in data.of(task=self.task, address="test/chance")}:
+            axes.axvline(100 * chance, color=style.GREY, lw=0.8, ls=(0, (1, 1)), zorder=1)
         for i, arm in enumerate(data.arms):
             look, cells = data.look(arm), data.of(arm, self.task, self.address)
             shift = 0.14 * ((len(data.arms) - 1) / 2 - i)
@@ -263,7 +273,8 @@ class ByChange:
     """A row for each change against the first setting."""
 
     about = ""
-    PATHS = {"task.meta_rate": "k = {}", "task.meta_placement": "{}", "task.meta_loss": "loss on them"}
+    PATHS = {"task.meta_rate": "k = {}", "task.meta_placement": "{}", "task.meta_loss": "loss on them",
+             "model.meta_attention": "{} block"}  # fmt: skip
 
     def __init__(self, task: str):
         self.task, self.title = task, TASKS[task]
@@ -287,6 +298,7 @@ class LossOfText:
     """A row for each arm: loss less that of the plain one."""
 
     about = ""
+    NAMES = {"plain_wide": "wide", "pause": "pause", "meta": "meta"}  # short ones, for ticks
 
     def __init__(self, address: str, title: str):
         self.address, self.title = address, title
@@ -297,7 +309,7 @@ class LossOfText:
     def draw(self, data: Data, axes: Axes) -> None:
         found = {arm: differences(pairs(data.done, arm, "plain"), self.address) for arm in data.arms if arm != "plain"}
         found = {arm: values for arm, values in found.items() if values}
-        common.rows_axis(axes, [data.look(arm).label for arm in found], reference=0)
+        common.rows_axis(axes, [self.NAMES.get(arm, data.look(arm).label) for arm in found], reference=0)
         for row, (arm, values) in enumerate(found.items()):
             look = data.look(arm)
             style.interval_mark(axes, values, len(found) - 1 - row, look.color, look.marker, look.filled)
