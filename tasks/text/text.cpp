@@ -150,18 +150,20 @@ class TextTask : public Task {
 
   std::vector<int32_t> tokens_of(const std::string& prompt) const override {
     text::Tokens tokens;
+    const auto add = [&](std::string_view part) {
+      text_->tokenizer->encode(part, tokens);
+      // At word level a last line without a newline gets its <eos>, which nobody typed.
+      if (!part.empty() && part.back() != '\n' && text_->tokenizer->text(tokens.ids.back()) == "\n")
+        tokens.ids.pop_back();
+    };
     const std::string mark = "_P_";  // as text_of writes it
     size_t begin = 0;
     for (size_t end; metas_ > 0 && (end = prompt.find(mark, begin)) != std::string::npos;
          begin = end + mark.size()) {
-      text_->tokenizer->encode(std::string_view(prompt).substr(begin, end - begin), tokens);
+      add(std::string_view(prompt).substr(begin, end - begin));
       tokens.ids.push_back(meta_id());
     }
-    text_->tokenizer->encode(std::string_view(prompt).substr(begin), tokens);
-    // At word level a last line without a newline gets its <eos>, which nobody typed.
-    const bool open_line = !prompt.empty() && prompt.back() != '\n';
-    if (open_line && !tokens.ids.empty() && text_->tokenizer->text(tokens.ids.back()) == "\n")
-      tokens.ids.pop_back();
+    add(std::string_view(prompt).substr(begin));
     return tokens.ids;
   }
   std::string text_of(const std::vector<int32_t>& tokens) const override {

@@ -28,7 +28,7 @@ TEST_CASE("the drawn example of list_recall", "[list_recall]") {
 }
 
 TEST_CASE("tiny prompts of list_recall", "[list_recall]") {
-  const auto task = list_recall({{"task.level", std::string("tiny")}, {"task.length", int64_t{20}}});
+  const auto task = list_recall({{"task.level", std::string("tiny")}, {"task.length", int64_t{19}}});
   check_example(*task, "L 9 : w5 w1 ; L 4 : w7 w4 _P_ ; ? L 4 2 _P_ =", "w4");
 }
 

@@ -28,7 +28,7 @@ TEST_CASE("the drawn example of segment_counting", "[segment_counting]") {
 }
 
 TEST_CASE("tiny prompts of segment_counting count in a whole list", "[segment_counting]") {
-  const auto task = segment_counting({{"task.level", std::string("tiny")}, {"task.length", int64_t{21}}});
+  const auto task = segment_counting({{"task.level", std::string("tiny")}, {"task.length", int64_t{20}}});
   CHECK(task->chance() == Approx(1.0 / 3));
   check_example(*task, "L 1 : w5 w1 ; L 2 : [ _P_ w1 w1 _P_ ] ; ? # w1 =", "2");
 }

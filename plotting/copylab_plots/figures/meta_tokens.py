@@ -110,7 +110,7 @@ def draw_rate_distortion(sweep: Sweep, allow_missing: bool = False) -> tuple[Fig
     handles = [style.Look(label, color, marker).handle() for label, color, marker in RateDistortion.STATES.values()]
     figure, _ = common.draw_panels([RateDistortion(task) for task in data.tasks], data, handles)
     about = (
-        "Variational bottlenecks on frozen states: mean over test prompts of -log p(answer) against the rate, one point for each "
+        "Variational bottlenecks on frozen states: mean over test prompts of −log p(answer) against the rate, one point for each "
         "weight of the rate; thin lines are seeds, thick ones their means; dotted: the answers' frequencies alone."
     )
     return figure, data.caption(about), cells
@@ -329,6 +329,7 @@ class ByTask:
 
     def draw(self, data: Data, axes: Axes) -> None:
         common.rows_axis(axes, [TASKS[task] for task in data.tasks], reference=0)
+        axes.tick_params(axis="y", labelsize=7)
         for i, arm in enumerate(data.arms):
             look, shift = data.look(arm), 0.14 * ((len(data.arms) - 1) / 2 - i)
             for row, task in enumerate(data.tasks):
@@ -355,7 +356,7 @@ class CosineByDistance:
         for arm in data.arms:
             cells = data.of(arm, self.task, self.ADDRESS)
             points = common.over((_last_layer(c.array(self.ADDRESS)) for c in cells), "distance")
-            style.curve(axes, points, data.look(arm))
+            style.curve(axes, points, data.look(arm), bounds=(-1, 1))
             null = common.over((_last_layer(c.array(f"{self.ADDRESS}_other")) for c in cells), "distance")
             style.smooth_curve(axes, null, data.look(arm).color, "--", band=False)
             distances |= set(points)

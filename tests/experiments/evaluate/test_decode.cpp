@@ -113,21 +113,24 @@ TEST_CASE("decode: refuses what it cannot do", "[evaluate]") {
 TEST_CASE("decode: a meta-token of the prompt is marked as in training", "[evaluate]") {
   const Settings settings =
       check_settings({"task.name=list_recall", "task.level=tiny", "task.vocab=64", "task.length=24",
-                      "model.meta_attention=all", "model.init_std=0.5"});
+                      "model.meta_attention=all", "model.init_std=0.5", "model.tied=false"});
   const auto task = find_task(settings.text("task.name")).make(settings);
   const auto model = pointer_model(settings, *task);
-  const Batch batch = task->batch(Split::test, 1, 0, 4);
+  const Batch batch = task->batch(Split::test, 1, 0, 32);
   REQUIRE(meta_token(*task) == task->vocab() - 1);
   const auto plain = find_task("spamlang").make(check_settings({}));
   CHECK(meta_token(*plain) == -1);
   int changed = 0;
   for (int64_t row = 0; row < batch.rows; ++row) {
-    const std::vector<int32_t> prompt(batch.tokens.begin() + row * batch.length,
-                                      batch.tokens.begin() + (row + 1) * batch.length);
-    Batch one = blank_batch(1, batch.length);
+    int64_t length = batch.length;  // up to the last meta-token
+    while (batch.meta[row * batch.length + length - 1] == 0) --length;
+    const auto first = batch.tokens.begin() + row * batch.length;
+    const std::vector<int32_t> prompt(first, first + length);
+    Batch one = blank_batch(1, length);
     one.tokens = prompt;
     one.targets.back() = 0;
-    one.meta.assign(batch.meta.begin() + row * batch.length, batch.meta.begin() + (row + 1) * batch.length);
+    one.meta.assign(batch.meta.begin() + row * batch.length,
+                    batch.meta.begin() + row * batch.length + length);
     Tape tape(cpu_backend());
     tape.begin({.record = false, .training = false});
     nn::ModelInput in = model_input(tape, one);
