@@ -111,7 +111,7 @@ class Positions:
             color = style.GREEN if arm == "psm" else style.SKY
             style.interval_mark(axes, data.values(arm, "pointer_distance/self_mass"), y, color, "o")
             style.interval_mark(axes, data.values(arm, "pointer_distance/self_top"), y, color, "o", filled=False)
-            axes.annotate(ARMS[arm], (1.02, y), xycoords=axes.get_yaxis_transform(), ha="right", va="bottom", size=6.5)
+            axes.annotate(ARMS[arm], (0.3, y), xycoords=axes.get_yaxis_transform(), ha="left", va="center", size=6.5)
         axes.tick_params(axis="y", length=0)
         axes.set_xlim(-0.03, 1.05)
         axes.set_xlabel("Share")
