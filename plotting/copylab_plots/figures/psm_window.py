@@ -6,6 +6,7 @@ from typing import Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullLocator
 
 from .. import style
 from ..compare import differences, pairs
@@ -87,6 +88,9 @@ class Alone:
         axes.plot(windows, [first * w / windows[0] for w in windows], color=style.GREY, lw=0.9, ls="--", zorder=1)
         axes.set_xlabel("Window $L$ (words)")
         axes.set_ylabel("Time (µs per position)")
+        axes.yaxis.set_major_locator(LogLocator(base=2))
+        axes.yaxis.set_major_formatter(style.plain_fractions())
+        axes.yaxis.set_minor_locator(NullLocator())
 
 
 PANELS = [Gain(), Time(), Alone()]
