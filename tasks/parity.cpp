@@ -7,7 +7,8 @@
 //   answer                                1
 //
 // The room is divided at random between words before the bits and bits behind the mark, so that no position
-// tells which bits count. Slices are by the distance from `=` back to the mark. Levels: m = 2 (tiny), 4, 8, 16, 32.
+// tells which bits count. Slices are by the distance from `=` back to the mark. Levels: m = 2 (tiny), 4, 8,
+// 16, 32.
 #include "tasks/parity.h"
 
 #include <algorithm>

@@ -9,8 +9,8 @@
 //
 // The count is any of 0..s with equal chance. All items of a prompt are of four kinds, so that the item asked
 // for is outside of the brackets as well, and words fill the room between the lists in random portions.
-// Slices are by the count. Levels: (N, k) = (2, 2), where the segment is a whole list, (2, 4), (4, 8), (8, 16),
-// (16, 16).
+// Slices are by the count. Levels: (N, k) = (2, 2), where the segment is a whole list, (2, 4), (4, 8), (8,
+// 16), (16, 16).
 #include "tasks/segment_counting.h"
 
 #include <algorithm>
@@ -104,8 +104,9 @@ std::vector<Field> fields() {
   fields.push_back({"task.lists", int64_t{0}, "lists N; 0 = as task.level says", 0, Alphabet::kNumbers - 1});
   fields.push_back(
       {"task.items", int64_t{0}, "items k of a list; 0 = as task.level says", 0, Alphabet::kNumbers - 1});
-  fields.push_back(
-      {"task.segment", int64_t{0}, "items s of the segment; 0 = half of a list, or the whole of one up to 2", 0, Alphabet::kNumbers - 1});
+  fields.push_back({"task.segment", int64_t{0},
+                    "items s of the segment; 0 = half of a list, or the whole of one up to 2", 0,
+                    Alphabet::kNumbers - 1});
   return fields;
 }
 
