@@ -79,7 +79,8 @@ def draw_text(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, str, l
     figure, _ = common.draw_panels([LossOfText("test/loss", "In domain"), LossOfText("transfer/loss", "Novels")], data)
     about = (
         "Loss on the tokens of the text less that of the plain model with the same seed (nats); below 0: better. Meta-tokens are "
-        "never asked for. wide: as many weights as meta, which attends among its meta-tokens, k = 0.1; pause: does not."
+        "never asked for. wide: as many weights as meta, which attends among its meta-tokens, k = 0.1; pause: does not; "
+        "below: one change against meta. Another k has other windows of the same test text."
     )
     return figure, data.caption(about), cells
 
@@ -298,7 +299,10 @@ class LossOfText:
     """A row for each arm: loss less that of the plain one."""
 
     about = ""
-    NAMES = {"plain_wide": "wide", "pause": "pause", "meta": "meta"}  # short ones, for ticks
+    NAMES = {
+        "plain_wide": "wide", "pause": "pause", "meta": "meta", "meta_0.02": "k = 0.02", "meta_0.05": "k = 0.05", "meta_0.2": "k = 0.2",
+        "meta_periodic": "periodic", "meta_first": "first block", "meta_last": "last block", "meta_loss": "loss on metas",
+    }  # fmt: skip
 
     def __init__(self, address: str, title: str):
         self.address, self.title = address, title
@@ -309,6 +313,7 @@ class LossOfText:
     def draw(self, data: Data, axes: Axes) -> None:
         found = {arm: differences(pairs(data.done, arm, "plain"), self.address) for arm in data.arms if arm != "plain"}
         found = {arm: values for arm, values in found.items() if values}
+        axes.tick_params(axis="y", labelsize=7)
         common.rows_axis(axes, [self.NAMES.get(arm, data.look(arm).label) for arm in found], reference=0)
         for row, (arm, values) in enumerate(found.items()):
             look = data.look(arm)
