@@ -55,7 +55,10 @@ def draw_modes(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, str, 
     measure = "meta_path" if sweep.experiment == "meta-path" else "meta_zero"  # runs are shared and may have both
     figure, panels = common.draw_panels([Modes(task, measure) for task in data.tasks], data, data.handles(marks=True))
     what = "the positional encoding or the embedding of meta-tokens" if measure == "meta_zero" else "what the question may see"
-    about = f"Share of test prompts whose whole answer is right, with {what} taken away at inference."
+    about = (
+        f"Share of test prompts whose whole answer is right, with {what} taken away at inference; at the first size and length "
+        "that were measured. Dotted: a uniform guess of one label."
+    )
     if measure == "meta_path":
         about = (
             "Share of test prompts whose whole answer is right where the question may see all of the prompt, no words of it, no "
@@ -242,7 +245,7 @@ class TestLength:
 
 
 class Modes:
-    """A row for each mode and cell of a measure, a mark for each arm."""
+    """A row for each mode of a measure, at the first of its cells, a mark for each arm."""
 
     about = ""
 
@@ -263,7 +266,7 @@ class Modes:
             look, cells = data.look(arm), data.of(arm, self.task, self.address)
             shift = 0.14 * ((len(data.arms) - 1) / 2 - i)
             for row, mode in enumerate(modes):
-                values = [_mean(c.array(self.address).at(mode=mode).values.ravel()) for c in cells]
+                values = [float(c.array(self.address).at(mode=mode).values.ravel()[0]) for c in cells]
                 if values:
                     style.interval_mark(axes, [100 * v for v in values], len(modes) - 1 - row + shift, look.color, look.marker, look.filled)
         axes.set_xlim(-3, 105)
