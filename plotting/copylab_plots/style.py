@@ -115,6 +115,7 @@ _ARMS = {
     "meta": ("Meta-attention", BLUE, "o"),
     "wrong": ("Meta-attention, wrong places", PURPLE, "v"),
     "meta_third": ("Meta-attention, a third of the text", SKY, "^"),
+    "meta_copy_paste": ("Copy-Paste LM with meta-attention", PURPLE, "D"),
     "plain_learned": ("Plain, learned positions", PURPLE, "X"),
     "meta_learned": ("Meta-attention, learned positions", SKY, "P"),
     "detach_lm": ("Copy-Paste, LM head blocked", BLACK, "X"),

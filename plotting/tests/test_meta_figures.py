@@ -80,11 +80,11 @@ def test_modes_are_rows_and_arms_marks(tmp_path):
     axes = [{"task.name": "parity"}]
 
     def evaluated(arm, at, x):
-        values = [[[ACCURACY[arm], float("nan")]], [[0.1, float("nan")]]]
+        values = [[[ACCURACY[arm], 0.0]], [[0.1, float("nan")]]]  # the first length counts
         return {"meta_zero/answer_accuracy": (values, {"mode": ["full", "no_position"], "level": ["easy"], "length": [8, 16]})}
 
     figure, caption, _ = meta_tokens.draw_modes(sweep_of(tmp_path, "meta-zero-position", axes, evaluated, seeds=(1,)))
-    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["as trained", "no positions"]
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["as trained", "no position"]
     marks = [(line.get_xdata()[0], round(line.get_ydata()[0])) for line in figure.axes[0].lines if len(line.get_xdata()) == 1]
     assert sorted(marks) == [(10, 0), (10, 0), (10, 0), (20, 1), (40, 1), (90, 1)]
     assert "positional encoding" in caption

@@ -4,6 +4,7 @@ rate and distortion, and cost."""
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Callable, Iterable, Sequence
 
 from matplotlib.axes import Axes
@@ -18,7 +19,7 @@ TASKS = {
     "list_recall": "List recall", "segment_counting": "Segment counting", "parity": "Parity", "bracket_copy": "Bracket copy",
 }  # fmt: skip
 MODES = {
-    "full": "as trained", "no_position": "no positions", "no_embedding": "no embeddings", "no_words": "no words",
+    "full": "as trained", "no_position": "no position", "no_embedding": "no embedding", "no_words": "no words",
     "no_metas": "no metas", "neither": "neither",
 }  # fmt: skip
 ACCURACY = "Accuracy (%)"
@@ -156,7 +157,10 @@ class Data:
         return any(c.has(address) for c in self.done)
 
     def look(self, arm: str) -> style.Look:
-        return style.look(arm, spare=self.arms.index(arm))
+        look = style.look(arm, spare=self.arms.index(arm))
+        if arm == "meta" and "copy_paste" in self.arms:  # which look the same elsewhere
+            return replace(look, color=style.SKY, marker="P")
+        return look
 
     def handles(self, marks: bool = False) -> list:
         looks = [self.look(arm) for arm in self.arms]
