@@ -474,6 +474,7 @@ def _mean(values: Iterable[float]) -> float:
 DRAWINGS: dict[str, Callable] = {
     "meta-recall": draw_recall,
     "meta-copy": draw_recall,
+    "meta-training-length": draw_recall,
     "meta-length": draw_lengths,
     "meta-yarn": draw_lengths,
     "meta-zero-position": draw_modes,
