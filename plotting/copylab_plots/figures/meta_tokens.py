@@ -73,7 +73,11 @@ def draw_injection(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, s
     cells = common.reported(sweep, allow_missing)
     data = Data(sweep, cells)
     figure, _ = common.draw_panels([ByChange(task) for task in data.tasks], data)
-    return figure, data.caption("Test accuracy by how meta-tokens stood in the text of the first stage."), cells
+    about = (
+        "Test accuracy by how meta-tokens stood in the text of the first stage: first row at random places, without loss on them, "
+        "attention among them in all blocks; below: one change."
+    )
+    return figure, data.caption(about), cells
 
 
 def draw_text(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, str, list[Cell]]:
@@ -296,7 +300,7 @@ class ByChange:
         for cell in data.of(task=self.task):
             changed = [text.format(cell.coordinates[path]) for path, text in self.PATHS.items()
                        if path in first and cell.coordinates[path] != first[path]]  # fmt: skip
-            name = ", ".join(changed) or f"k = {first.get('task.meta_rate')}, random"
+            name = ", ".join(changed) or f"k = {first.get('task.meta_rate')}"
             found.setdefault(name, []).append(cell.value("test/accuracy"))
         look = style.look("meta")
         _rows(axes, [(name, values, look) for name, values in found.items()])
