@@ -152,6 +152,9 @@ PositionOptions position_options(const Settings& settings) {
 }  // namespace
 
 TransformerOptions transformer_options(const Settings& settings) {
+  for (const char* rate : {"model.zoneout_h", "model.zoneout_c"})
+    expect(settings.real(rate) == 0, "transformer", "{} = {} needs model.kind = lstm", rate,
+           settings.real(rate));
   TransformerOptions options{};
   TransformerShape& s = options.shape;
   s.dim = settings.integer("model.dim");

@@ -196,6 +196,13 @@ TEST_CASE("Transformer: what positions cannot do is said", "[transformer]") {
         "[transformer] 0 < model.yarn.beta_slow < model.yarn.beta_fast expected: got 40, 32");
 }
 
+TEST_CASE("Transformer: what only an LSTM has is refused, not ignored", "[transformer]") {
+  CHECK(options_error({{"model.zoneout_h", 0.1}}) ==
+        "[transformer] model.zoneout_h = 0.1 needs model.kind = lstm");
+  CHECK(options_error({{"model.zoneout_c", 0.2}}) ==
+        "[transformer] model.zoneout_c = 0.2 needs model.kind = lstm");
+}
+
 TEST_CASE("Transformer: YaRN changes angles and temperature, and nothing at scale 1", "[transformer]") {
   const std::vector<double> plain = Small({}).hidden();
   std::map<std::string, Value> yarn = {{"model.yarn.original_length", int64_t{4}}};
