@@ -102,7 +102,7 @@ def test_psm_frequency_shows_gains_by_part_and_reach(tmp_path):
     assert list(line.get_ydata()) == pytest.approx(list(expected))
     assert marks(figure.axes[1]) == pytest.approx(sorted([2.5, 0, 0, 0.5, 0, -0.05]))
     assert "Rank correlation of the mean gain with rarity: 1.00" in caption
-    assert "within the window +2.50" in caption
+    assert "last read near +2.50" in caption
 
 
 def test_psm_window_shows_gain_and_time_against_the_window(tmp_path):
