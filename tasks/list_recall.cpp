@@ -27,8 +27,8 @@ class ListRecall : public PromptTask {
  public:
   explicit ListRecall(const Settings& settings)
       : PromptTask("list_recall", settings),
-        lists_(size_or_level(settings, "task.lists", {2, 2, 4, 8, 16})),
-        items_(size_or_level(settings, "task.items", {2, 4, 8, 16, 16})) {
+        lists_(list_sizes(settings).lists),
+        items_(list_sizes(settings).items) {
     expect(pause() != Pause::wrong || lists_ > 1, "list_recall",
            "task.pause=wrong needs task.lists of at least 2");
     room();
@@ -82,29 +82,14 @@ class ListRecall : public PromptTask {
   int64_t lists_, items_;
 };
 
-std::vector<Field> fields() {
-  std::vector<Field> fields = prompt_fields();
-  fields.push_back({"task.lists", int64_t{0}, "lists N; 0 = as task.level says", 0, Alphabet::kNumbers - 1});
-  fields.push_back(
-      {"task.items", int64_t{0}, "items k of a list; 0 = as task.level says", 0, Alphabet::kNumbers - 1});
-  return fields;
-}
-
 std::unique_ptr<Task> make(const Settings& settings) {
   return std::make_unique<ListRecall>(settings);
-}
-
-std::vector<std::vector<std::pair<std::string, Value>>> variants() {
-  return {{{"task.level", std::string("medium")}, {"task.pause", std::string("wrong")}},
-          {{"task.level", std::string("hard")},
-           {"task.pause", std::string("none")},
-           {"task.length", int64_t{256}}},
-          {{"task.level", std::string("extra_hard")}, {"task.length", int64_t{512}}}};
 }
 
 }  // namespace
 
 const TaskEntry list_recall_task = {
-    "list_recall", "one item of a named list, a meta-token behind the list", 1, fields, make, variants};
+    "list_recall", "one item of a named list, a meta-token behind the list", 1, list_fields, make,
+    list_variants};
 
 }  // namespace copylab

@@ -29,8 +29,8 @@ class SegmentCounting : public PromptTask {
  public:
   explicit SegmentCounting(const Settings& settings)
       : PromptTask("segment_counting", settings),
-        lists_(size_or_level(settings, "task.lists", {2, 2, 4, 8, 16})),
-        items_(size_or_level(settings, "task.items", {2, 4, 8, 16, 16})),
+        lists_(list_sizes(settings).lists),
+        items_(list_sizes(settings).items),
         segment_(settings.integer("task.segment")) {
     if (segment_ == 0) segment_ = items_ <= 2 ? items_ : items_ / 2;
     expect(segment_ <= items_, "segment_counting",
@@ -100,10 +100,7 @@ class SegmentCounting : public PromptTask {
 };
 
 std::vector<Field> fields() {
-  std::vector<Field> fields = prompt_fields();
-  fields.push_back({"task.lists", int64_t{0}, "lists N; 0 = as task.level says", 0, Alphabet::kNumbers - 1});
-  fields.push_back(
-      {"task.items", int64_t{0}, "items k of a list; 0 = as task.level says", 0, Alphabet::kNumbers - 1});
+  std::vector<Field> fields = list_fields();
   fields.push_back({"task.segment", int64_t{0},
                     "items s of the segment; 0 = half of a list, or the whole of one up to 2", 0,
                     Alphabet::kNumbers - 1});
@@ -114,21 +111,10 @@ std::unique_ptr<Task> make(const Settings& settings) {
   return std::make_unique<SegmentCounting>(settings);
 }
 
-std::vector<std::vector<std::pair<std::string, Value>>> variants() {
-  return {{{"task.level", std::string("medium")}, {"task.pause", std::string("wrong")}},
-          {{"task.level", std::string("hard")},
-           {"task.pause", std::string("none")},
-           {"task.length", int64_t{256}}},
-          {{"task.level", std::string("extra_hard")}, {"task.length", int64_t{512}}}};
-}
-
 }  // namespace
 
-const TaskEntry segment_counting_task = {"segment_counting",
-                                         "occurrences of an item in a segment between two meta-tokens",
-                                         1,
-                                         fields,
-                                         make,
-                                         variants};
+const TaskEntry segment_counting_task = {
+    "segment_counting", "occurrences of an item in a segment between two meta-tokens", 1, fields, make,
+    list_variants};
 
 }  // namespace copylab

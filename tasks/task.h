@@ -52,6 +52,9 @@ class Task {
   // must be asked for with as many rows: batch i of a split is the i-th stretch of every stream.
   virtual int64_t lanes() const { return 0; }
 
+  // The id of its meta-tokens, which batches mark (Batch::meta); -1: it has none.
+  virtual int32_t meta_token() const { return -1; }
+
   // What an exact solver predicts, reading only tokens[0..t] of each row: (B, T), -1 where it cannot know.
   virtual std::vector<int32_t> solve(const Batch& batch) const = 0;
   // Expected accuracy over labelled positions of the best possible predictor (ceiling) and of a uniform

@@ -9,7 +9,6 @@
 #include "experiments/evaluate/decode.h"
 #include "experiments/evaluate/loaded_run.h"
 #include "experiments/schedule/run_index.h"
-#include "experiments/train/trainer.h"
 
 namespace copylab {
 namespace {
@@ -35,7 +34,7 @@ int generate(const Options& options) {
   const LoadedRun run = load_run(find_run(results_root(options.root), options.run));
   const std::vector<int32_t> prompt = read_prompt(*run.task, options.prompt);
   const DecodeOptions decoding{options.tokens, run.task->length(), options.mode, options.lm_floor,
-                               meta_token(*run.task)};
+                               run.task->meta_token()};
   const std::vector<int32_t> next = decode(*run.model, {prompt}, decoding)[0];
   fmt::print("{}\n", run.task->text_of(next));
   return 0;

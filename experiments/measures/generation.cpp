@@ -11,7 +11,6 @@
 #include "experiments/config/error.h"
 #include "experiments/evaluate/decode.h"
 #include "experiments/evaluate/split_walk.h"
-#include "experiments/train/trainer.h"
 
 namespace copylab {
 namespace {
@@ -102,7 +101,7 @@ void run(const MeasureInput& in, MeasureOutput& out) {
       if (target[batch.length - 1] < 0 && !in.task.generated()) continue;
       starts.emplace_back(first, first + length);
       own.emplace_back(first + length, first + length + reach);
-      std::erase(own.back(), meta_token(in.task));
+      std::erase(own.back(), in.task.meta_token());
     }
   }
   expect(!starts.empty(), "generation", "{} test sequences of {} tokens expected: got none", prompts, length);
@@ -111,7 +110,7 @@ void run(const MeasureInput& in, MeasureOutput& out) {
   for (const int64_t floor : floors) {
     const double lm_floor = static_cast<double>(floor) / 100;
     const Texts texts =
-        decode(in.model, starts, {tokens, in.task.length(), "natural", lm_floor, meta_token(in.task)});
+        decode(in.model, starts, {tokens, in.task.length(), "natural", lm_floor, in.task.meta_token()});
     const std::vector<double> of_texts = repetition(texts);
     repeated.insert(repeated.end(), of_texts.begin(), of_texts.end());
     loops.push_back(loop_rate(texts));

@@ -8,27 +8,12 @@
 
 namespace copylab {
 
-namespace {
-
-Batch first_sequences(const Task& task) {
-  constexpr int64_t kSequences = 16;
-  return task.batch(Split::train, 1, 0, kSequences);
-}
-
-}  // namespace
-
 double meta_share(const Task& task) {
   if (task.lanes() > 0) return 0;  // streams have none
-  const Batch batch = first_sequences(task);
+  constexpr int64_t kSequences = 16;
+  const Batch batch = task.batch(Split::train, 1, 0, kSequences);
   const int64_t count = std::count_if(batch.meta.begin(), batch.meta.end(), [](uint8_t m) { return m != 0; });
   return static_cast<double>(count) / static_cast<double>(batch.rows * batch.length);
-}
-
-int32_t meta_token(const Task& task) {
-  if (task.lanes() > 0) return -1;
-  const Batch batch = first_sequences(task);
-  const auto mark = std::find_if(batch.meta.begin(), batch.meta.end(), [](uint8_t m) { return m != 0; });
-  return mark == batch.meta.end() ? -1 : batch.tokens[mark - batch.meta.begin()];
 }
 
 Trainer::Trainer(const Task& task, nn::Model& model, const TrainPlan& plan, uint64_t seed)

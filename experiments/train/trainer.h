@@ -60,7 +60,5 @@ class Trainer {
 
 // The share of positions that hold a meta-token, counted in the first training sequences.
 double meta_share(const Task& task);
-// The id of its meta-tokens, as decode() wants it: -1 if it has none.
-int32_t meta_token(const Task& task);
 
 }  // namespace copylab

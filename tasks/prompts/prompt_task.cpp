@@ -11,6 +11,15 @@ namespace copylab {
 
 using Symbol = Alphabet::Symbol;
 
+namespace {
+
+const std::vector<std::string>& levels() {
+  static const std::vector<std::string> names = {"tiny", "easy", "medium", "hard", "extra_hard"};
+  return names;
+}
+
+}  // namespace
+
 std::vector<int32_t> Draws::distinct(int64_t count, int64_t low, int64_t range) {
   next_ += count;
   return draw_distinct(random_, next_ - count, count, low, range);
@@ -106,7 +115,7 @@ std::vector<Field> prompt_fields() {
       {.path = "task.level",
        .fallback = std::string("easy"),
        .doc = "size of the prompt",
-       .choices = {"tiny", "easy", "medium", "hard", "extra_hard"}},
+       .choices = levels()},
       {.path = "task.pause",
        .fallback = std::string("right"),
        .doc = "meta-tokens at what the answer depends on, elsewhere, or none",
@@ -114,15 +123,32 @@ std::vector<Field> prompt_fields() {
   };
 }
 
-int64_t level_of(const Settings& settings) {
-  const std::string& level = settings.text("task.level");
-  return level == "tiny" ? 0 : level == "easy" ? 1 : level == "medium" ? 2 : level == "hard" ? 3 : 4;
-}
-
 int64_t size_or_level(const Settings& settings, const std::string& key,
                       const std::vector<int64_t>& by_level) {
   const int64_t size = settings.integer(key);
-  return size != 0 ? size : by_level.at(level_of(settings));
+  const auto level = std::find(levels().begin(), levels().end(), settings.text("task.level"));
+  return size != 0 ? size : by_level.at(level - levels().begin());
+}
+
+std::vector<Field> list_fields() {
+  std::vector<Field> fields = prompt_fields();
+  fields.push_back({"task.lists", int64_t{0}, "lists N; 0 = as task.level says", 0, Alphabet::kNumbers - 1});
+  fields.push_back(
+      {"task.items", int64_t{0}, "items k of a list; 0 = as task.level says", 0, Alphabet::kNumbers - 1});
+  return fields;
+}
+
+ListSizes list_sizes(const Settings& settings) {
+  return {size_or_level(settings, "task.lists", {2, 2, 4, 8, 16}),
+          size_or_level(settings, "task.items", {2, 4, 8, 16, 16})};
+}
+
+std::vector<std::vector<std::pair<std::string, Value>>> list_variants() {
+  return {{{"task.level", std::string("medium")}, {"task.pause", std::string("wrong")}},
+          {{"task.level", std::string("hard")},
+           {"task.pause", std::string("none")},
+           {"task.length", int64_t{256}}},
+          {{"task.level", std::string("extra_hard")}, {"task.length", int64_t{512}}}};
 }
 
 std::vector<int64_t> random_cut(Draws& draws, int64_t total, int64_t parts) {

@@ -41,6 +41,7 @@ class PromptTask : public Task {
 
   int64_t vocab() const override { return alphabet_.vocab(); }
   int64_t length() const override { return length_; }
+  int32_t meta_token() const override { return pause_ == Pause::none ? -1 : alphabet_.meta(); }
   Batch batch(Split split, uint64_t seed, int64_t index, int64_t rows) const override;
   std::vector<int32_t> solve(const Batch& batch) const override;
   double ceiling() const override { return 1.0; }
@@ -84,10 +85,17 @@ class PromptTask : public Task {
 
 // task.vocab, task.length, task.words, task.level, task.pause.
 std::vector<Field> prompt_fields();
-// Which of the five levels a task has: 0 tiny, 1 easy, 2 medium, 3 hard, 4 extra_hard.
-int64_t level_of(const Settings& settings);
-// The setting, or what the level says where it is 0.
+// The setting, or where it is 0 what task.level says: one size each of tiny, easy, medium, hard, extra_hard.
 int64_t size_or_level(const Settings& settings, const std::string& key, const std::vector<int64_t>& by_level);
+
+// Of tasks whose prompts are lists: task.lists, task.items, what they or the level say, and the variants to
+// test.
+struct ListSizes {
+  int64_t lists, items;
+};
+std::vector<Field> list_fields();
+ListSizes list_sizes(const Settings& settings);
+std::vector<std::vector<std::pair<std::string, Value>>> list_variants();
 
 // `total` cut into `parts` numbers from 0 on that sum to it, every such list equally likely.
 std::vector<int64_t> random_cut(Draws& draws, int64_t total, int64_t parts);

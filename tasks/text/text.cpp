@@ -105,6 +105,7 @@ class TextTask : public Task {
   }
 
   int64_t vocab() const override { return text_->tokenizer->vocab() + kept_; }
+  int32_t meta_token() const override { return metas_ > 0 && placement_ != "none" ? meta_id() : -1; }
   int64_t length() const override { return length_; }
   int64_t lanes() const override { return lanes_.empty() ? 0 : lanes_.front().lanes(); }
 
@@ -151,17 +152,20 @@ class TextTask : public Task {
   std::vector<int32_t> tokens_of(const std::string& prompt) const override {
     text::Tokens tokens;
     const auto add = [&](std::string_view part) {
+      const size_t before = tokens.ids.size();
       text_->tokenizer->encode(part, tokens);
       // At word level a last line without a newline gets its <eos>, which nobody typed.
-      if (!part.empty() && part.back() != '\n' && text_->tokenizer->text(tokens.ids.back()) == "\n")
+      if (!part.empty() && tokens.ids.size() > before && part.back() != '\n' &&
+          text_->tokenizer->text(tokens.ids.back()) == "\n")
         tokens.ids.pop_back();
     };
-    const std::string mark = "_P_";  // as text_of writes it
     size_t begin = 0;
-    for (size_t end; metas_ > 0 && (end = prompt.find(mark, begin)) != std::string::npos;
-         begin = end + mark.size()) {
-      add(std::string_view(prompt).substr(begin, end - begin));
-      tokens.ids.push_back(meta_id());
+    if (metas_ > 0) {
+      const std::string mark = spelling(meta_id());
+      for (size_t end; (end = prompt.find(mark, begin)) != std::string::npos; begin = end + mark.size()) {
+        add(std::string_view(prompt).substr(begin, end - begin));
+        tokens.ids.push_back(meta_id());
+      }
     }
     add(std::string_view(prompt).substr(begin));
     return tokens.ids;

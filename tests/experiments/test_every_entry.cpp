@@ -29,8 +29,6 @@ void train_two_updates(const Settings& settings) {
   CHECK(second.loss != first.loss);
 }
 
-}  // namespace
-
 // Floating-point operations, forward and backward.
 double cost_of_two_updates(const Settings& settings) {
   const auto task = find_task(settings.text("task.name")).make(settings);
@@ -38,6 +36,12 @@ double cost_of_two_updates(const Settings& settings) {
   const double tokens = static_cast<double>(settings.integer("train.batch") * task->length());
   return 2 * 3 * tokens * model->flops_per_token(task->length());
 }
+
+bool declares(const std::vector<Field>& fields, const std::string& path) {
+  return std::any_of(fields.begin(), fields.end(), [&](const Field& field) { return field.path == path; });
+}
+
+}  // namespace
 
 TEST_CASE("Every arm of every shipped experiment trains", "[every]") {
   const std::filesystem::path configs = std::filesystem::path(COPYLAB_SOURCE_DIR) / "configs";
@@ -66,10 +70,6 @@ TEST_CASE("Every head trains", "[every]") {
       train_two_updates(check_settings({std::string("head.kind=") + head.name}));
     }
   }
-}
-
-bool declares(const std::vector<Field>& fields, const std::string& path) {
-  return std::any_of(fields.begin(), fields.end(), [&](const Field& field) { return field.path == path; });
 }
 
 TEST_CASE("Every backbone trains with every head, on sequences and on streams", "[every]") {

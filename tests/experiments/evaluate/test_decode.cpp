@@ -117,9 +117,9 @@ TEST_CASE("decode: a meta-token of the prompt is marked as in training", "[evalu
   const auto task = find_task(settings.text("task.name")).make(settings);
   const auto model = pointer_model(settings, *task);
   const Batch batch = task->batch(Split::test, 1, 0, 32);
-  REQUIRE(meta_token(*task) == task->vocab() - 1);
+  REQUIRE(task->meta_token() == task->vocab() - 1);
   const auto plain = find_task("spamlang").make(check_settings({}));
-  CHECK(meta_token(*plain) == -1);
+  CHECK(plain->meta_token() == -1);
   int changed = 0;
   for (int64_t row = 0; row < batch.rows; ++row) {
     int64_t length = batch.length;  // up to the last meta-token
@@ -136,7 +136,7 @@ TEST_CASE("decode: a meta-token of the prompt is marked as in training", "[evalu
     nn::ModelInput in = model_input(tape, one);
     in.want_argmax = true;
     const std::vector<int32_t> best = to_host<int32_t>(cpu_backend(), model->forward(tape, in).argmax);
-    CHECK(decode(*model, {prompt}, {1, batch.length, "natural", 0, meta_token(*task)})[0] == best);
+    CHECK(decode(*model, {prompt}, {1, batch.length, "natural", 0, task->meta_token()})[0] == best);
     changed += decode(*model, {prompt}, {1, batch.length})[0] != best;
   }
   CHECK(changed > 0);  // without the marks nothing attends among them
