@@ -3,9 +3,10 @@ rate and distortion, and cost."""
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import replace
-from typing import Callable, Iterable, Sequence
+from typing import Callable, Iterable, NamedTuple, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -23,121 +24,123 @@ MODES = {
     "no_metas": "no metas", "neither": "neither",
 }  # fmt: skip
 ACCURACY = "Accuracy (%)"
+DOTTED = (0, (1, 1))
 
 
-def draw_recall(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, str, list[Cell]]:
+class Layout(NamedTuple):
+    """What one figure shows: its panels, in order, the entries of its legend, and what its caption says of them."""
+
+    panels: Sequence
+    about: str
+    handles: Sequence = ()
+
+
+def _drawing(layout: Callable[[Data], Layout]) -> Callable[..., tuple[Figure, str, list[Cell]]]:
+    """The draw(sweep, allow_missing) of a figure."""
+
+    @functools.wraps(layout)
+    def draw(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, str, list[Cell]]:
+        cells = common.reported(sweep, allow_missing)
+        data = Data(sweep, cells)
+        panels, about, handles = layout(data)
+        figure, _ = common.draw_panels(panels, data, handles)
+        return figure, data.caption(about), cells
+
+    return draw
+
+
+@_drawing
+def draw_recall(data: Data) -> Layout:
     """Accuracy on each task by arm, against the training length where there are several."""
-    cells = common.reported(sweep, allow_missing)
-    data = Data(sweep, cells)
-    several = len({data.at(c, "task.length") for c in cells}) > 1
-    panels = [(TrainingLength if several else ByArm)(task) for task in data.tasks]
-    figure, panels = common.draw_panels(panels, data, data.handles(marks=not several))
+    several = len({data.at(c, "task.length") for c in data.cells}) > 1
     about = "Share of labels of the test prompts that are the most probable token; dotted: a uniform guess among the answers."
-    return figure, data.caption(about), cells
+    return Layout([(TrainingLength if several else ByArm)(task) for task in data.tasks], about, data.handles(marks=not several))
 
 
-def draw_lengths(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, str, list[Cell]]:
+@_drawing
+def draw_lengths(data: Data) -> Layout:
     """Accuracy at other lengths than that of training, a panel for each task and swept setting."""
-    cells = common.reported(sweep, allow_missing)
-    data = Data(sweep, cells)
-    groups = sorted({data.group(c) for c in cells})
-    figure, panels = common.draw_panels([TestLength(group) for group in groups], data, data.handles())
     about = (
         "Share of test prompts whose whole answer is right, against their length; the line marks the length of the last stage of "
         "training. The content of a prompt is the same at every length, and words fill it."
     )
-    return figure, data.caption(about), cells
+    return Layout([TestLength(group) for group in sorted({data.group(c) for c in data.cells})], about, data.handles())
 
 
-def draw_modes(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, str, list[Cell]]:
+@_drawing
+def draw_modes(data: Data) -> Layout:
     """Accuracy of trained models of which something was taken away."""
-    cells = common.reported(sweep, allow_missing)
-    data = Data(sweep, cells)
-    measure = "meta_path" if sweep.experiment == "meta-path" else "meta_zero"  # runs are shared and may have both
-    figure, panels = common.draw_panels([Modes(task, measure) for task in data.tasks], data, data.handles(marks=True))
-    what = "the positional encoding or the embedding of meta-tokens" if measure == "meta_zero" else "what the question may see"
-    about = (
-        f"Share of test prompts whose whole answer is right, with {what} taken away at inference; at the first size and length "
-        "that were measured. Dotted: a uniform guess of one label."
-    )
-    if measure == "meta_path":
-        about = (
-            "Share of test prompts whose whole answer is right where the question may see all of the prompt, no words of it, no "
-            "meta-tokens (metas), or neither; blocked in every block at inference. Dotted: a uniform guess of one label."
-        )
-    return figure, data.caption(about), cells
+    measure = "meta_path" if data.sweep.experiment == "meta-path" else "meta_zero"  # runs are shared and may have both
+    about = {
+        "meta_zero": "Share of test prompts whose whole answer is right, with the positional encoding or the embedding of meta-tokens "
+        "taken away at inference; at the first size and length that were measured.",
+        "meta_path": "Share of test prompts whose whole answer is right where the question may see all of the prompt, no words of it, "
+        "no meta-tokens (metas), or neither; blocked in every block at inference.",
+    }[measure]
+    panels = [Modes(task, measure) for task in data.tasks]
+    return Layout(panels, f"{about} Dotted: a uniform guess of one label.", data.handles(marks=True))
 
 
-def draw_injection(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, str, list[Cell]]:
+@_drawing
+def draw_injection(data: Data) -> Layout:
     """Accuracy by how meta-tokens were put into the text of the first stage."""
-    cells = common.reported(sweep, allow_missing)
-    data = Data(sweep, cells)
-    figure, _ = common.draw_panels([ByChange(task) for task in data.tasks], data)
     about = (
         "Test accuracy by how meta-tokens stood in the text of the first stage: first row at random places, without loss on them, "
         "attention among them in all blocks; below: one change."
     )
-    return figure, data.caption(about), cells
+    return Layout([ByChange(task) for task in data.tasks], about)
 
 
-def draw_text(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, str, list[Cell]]:
+@_drawing
+def draw_text(data: Data) -> Layout:
     """Loss on tokens of the text below that of the plain model."""
-    cells = common.reported(sweep, allow_missing)
-    data = Data(sweep, cells)
-    figure, _ = common.draw_panels([LossOfText("test/loss", "In domain"), LossOfText("transfer/loss", "Novels")], data)
     about = (
         "Loss on the tokens of the text less that of the plain model with the same seed (nats); below 0: better. Meta-tokens are "
         "never asked for. wide: as many weights as meta, which attends among its meta-tokens, k = 0.1; pause: does not; "
         "below: one change against meta. Another k has other windows of the same test text."
     )
-    return figure, data.caption(about), cells
+    return Layout([LossOfText("test/loss", "In domain"), LossOfText("transfer/loss", "Novels")], about)
 
 
-def draw_entropy(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, str, list[Cell]]:
+@_drawing
+def draw_entropy(data: Data) -> Layout:
     """Attention with meta-tokens and with their embeddings at zero, and cosines by distance."""
-    cells = common.reported(sweep, allow_missing)
-    data = Data(sweep, cells)
     panels = [
         ByTask("entropy_drop", "Entropy of attention", "Zeroed less as it is (nats)"),
         ByTask("logit_boost", "Largest logit of a row", "As it is less zeroed"),
         *[CosineByDistance(task) for task in data.tasks],
     ]
-    figure, _ = common.draw_panels(panels, data, data.handles(marks=True))
     raised = [c.value("meta_attention_entropy/raised") for c in data.done if c.has("meta_attention_entropy/raised")]
     about = (
         "Each prompt is read as it is and with the embeddings of its meta-tokens at zero; means over rows of attention that see "
         "a meta-token. Cosines of a meta-token's state after the last block with ordinary tokens before it; dashed: with what "
         f"stands there in another prompt. A boost of the meta-token would raise the entropy of {100 * _mean(raised):.0f} % of the rows."
     )
-    return figure, data.caption(about), cells
+    return Layout(panels, about, data.handles(marks=True))
 
 
-def draw_rate_distortion(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, str, list[Cell]]:
+@_drawing
+def draw_rate_distortion(data: Data) -> Layout:
     """Distortion against rate of each state."""
-    cells = common.reported(sweep, allow_missing)
-    data = Data(sweep, cells)
-    handles = [style.Look(label, color, marker).handle() for label, color, marker in RateDistortion.STATES.values()]
-    figure, _ = common.draw_panels([RateDistortion(task) for task in data.tasks], data, handles)
     about = (
         "Variational bottlenecks on frozen states: mean over test prompts of −log p(answer) against the rate, one point for each "
         "weight of the rate; thin lines are seeds, thick ones their means; dotted: the answers' frequencies alone."
     )
-    return figure, data.caption(about), cells
+    handles = [style.Look(label, color, marker).handle() for label, color, marker in RateDistortion.STATES.values()]
+    return Layout([RateDistortion(task) for task in data.tasks], about, handles)
 
 
-def draw_cost(sweep: Sweep, allow_missing: bool = False) -> tuple[Figure, str, list[Cell]]:
+@_drawing
+def draw_cost(data: Data) -> Layout:
     """Time with meta-attention over that without."""
-    cells = common.reported(sweep, allow_missing)
-    data = Data(sweep, cells)
     presets = list(dict.fromkeys(c["model.preset"] for c in data.done))
     looks = {(form, preset): Cost.look(form, preset, filled=i == 0) for i, preset in enumerate(presets) for form in Cost.FORMS}
-    handles = [look.handle() for look in looks.values()]
-    figure, _ = common.draw_panels([Cost("step", "Training step", looks), Cost("forward", "Forward pass", looks)], data, handles)
     about = (
         "Shortest time with meta-attention over the shortest without; sparse: over the gathered meta-tokens, dense: over all "
         "positions under a mask; dotted: the paper's 1.11."
     )
-    return figure, data.caption(about), cells
+    panels = [Cost("step", "Training step", looks), Cost("forward", "Forward pass", looks)]
+    return Layout(panels, about, [look.handle() for look in looks.values()])
 
 
 class Data:
@@ -201,7 +204,7 @@ class TrainingLength:
             style.curve(axes, points, data.look(arm), dodge=1 + 0.012 * (i - len(data.arms) / 2), bounds=(0, 1))
             lengths |= set(points)
         style.log_ticks(axes, sorted(lengths), style.count_labels(sorted(lengths)))
-        _chance(axes, data.of(task=self.task))
+        _chance(axes.axhline, data.of(task=self.task))
         axes.set_xlabel("Training length $T$ (tokens)")
         style.percent(axes, ACCURACY)
 
@@ -220,8 +223,7 @@ class ByArm:
     def draw(self, data: Data, axes: Axes) -> None:
         rows = [(data.look(arm), [c.value("test/accuracy") for c in data.of(arm, self.task)]) for arm in data.arms]
         _rows(axes, [("", values, look) for look, values in rows if values])
-        for chance in {round(c.value("test/chance"), 6) for c in data.of(task=self.task, address="test/chance")}:
-            axes.axvline(100 * chance, color=style.GREY, lw=0.8, ls=(0, (1, 1)), zorder=1)
+        _chance(axes.axvline, data.of(task=self.task, address="test/chance"), 100, zorder=1)
 
 
 class TestLength:
@@ -246,8 +248,8 @@ class TestLength:
             lengths |= set(points)
         style.log_ticks(axes, sorted(lengths), style.count_labels(sorted(lengths)))
         for trained in sorted({c["task.length"] for c in self._cells(data)}):
-            axes.axvline(trained, color=style.GREY, lw=0.8, ls=(0, (1, 1)))
-        _chance(axes, self._cells(data))
+            axes.axvline(trained, color=style.GREY, lw=0.8, ls=DOTTED)
+        _chance(axes.axhline, self._cells(data))
         axes.set_xlabel("Test length (tokens)")
         style.percent(axes, ACCURACY)
 
@@ -267,16 +269,13 @@ class Modes:
     def draw(self, data: Data, axes: Axes) -> None:
         modes = list(data.of(task=self.task, address=self.address)[0].array(self.address).coords["mode"])
         common.rows_axis(axes, [MODES.get(mode, mode) for mode in modes])
-        axes.tick_params(axis="y", labelsize=7)
-        for chance in {round(c.value("test/chance"), 6) for c in data.of(task=self.task, address="test/chance")}:
-            axes.axvline(100 * chance, color=style.GREY, lw=0.8, ls=(0, (1, 1)), zorder=1)
-        for i, arm in enumerate(data.arms):
-            look, cells = data.look(arm), data.of(arm, self.task, self.address)
-            shift = 0.14 * ((len(data.arms) - 1) / 2 - i)
-            for row, mode in enumerate(modes):
-                values = [float(c.array(self.address).at(mode=mode).values.ravel()[0]) for c in cells]
-                if values:
-                    style.interval_mark(axes, [100 * v for v in values], len(modes) - 1 - row + shift, look.color, look.marker, look.filled)
+        _chance(axes.axvline, data.of(task=self.task, address="test/chance"), 100, zorder=1)
+
+        def values(arm: str, mode: str) -> list[float]:
+            cells = data.of(arm, self.task, self.address)
+            return [100 * float(c.array(self.address).at(mode=mode).values.ravel()[0]) for c in cells]
+
+        _marks(axes, data, modes, values)
         axes.set_xlim(-3, 105)
         axes.set_xlabel(ACCURACY)
 
@@ -345,13 +344,7 @@ class ByTask:
 
     def draw(self, data: Data, axes: Axes) -> None:
         common.rows_axis(axes, [TASKS[task] for task in data.tasks], reference=0)
-        axes.tick_params(axis="y", labelsize=7)
-        for i, arm in enumerate(data.arms):
-            look, shift = data.look(arm), 0.14 * ((len(data.arms) - 1) / 2 - i)
-            for row, task in enumerate(data.tasks):
-                values = [c.value(self.address) for c in data.of(arm, task, self.address)]
-                if values:
-                    style.interval_mark(axes, values, len(data.tasks) - 1 - row + shift, look.color, look.marker, look.filled)
+        _marks(axes, data, data.tasks, lambda arm, task: [c.value(self.address) for c in data.of(arm, task, self.address)])
         axes.set_xlabel(self.label)
 
 
@@ -405,7 +398,7 @@ class RateDistortion:
                 axes.plot(rate, distortion, color=color, lw=0.6, alpha=0.5, zorder=3)
             mean = [[_mean(column) for column in zip(*(curve[i] for curve in curves))] for i in (0, 1)]
             axes.plot(*mean, color=color, marker=marker, zorder=4)
-        axes.axhline(_mean(c.value("rate_distortion/label_entropy") for c in cells), color=style.GREY, lw=0.8, ls=(0, (1, 1)))
+        axes.axhline(_mean(c.value("rate_distortion/label_entropy") for c in cells), color=style.GREY, lw=0.8, ls=DOTTED)
         axes.set_ylim(bottom=0)
         axes.set_xlabel("Rate (nats)")
         axes.set_ylabel("Distortion (nats)")
@@ -437,7 +430,7 @@ class Cost:
             lengths |= set(points)
         style.log_ticks(axes, sorted(lengths), style.count_labels(sorted(lengths)))
         axes.axhline(1, color=style.INK, lw=0.8)
-        axes.axhline(1.11, color=style.GREY, lw=0.8, ls=(0, (1, 1)))
+        axes.axhline(1.11, color=style.GREY, lw=0.8, ls=DOTTED)
         axes.set_xlabel("Context (tokens)")
         axes.set_ylabel("Time over that without")
 
@@ -460,9 +453,21 @@ def _first_place(cell: Cell):
     return array.at(level=array.coords["level"][0], pause=array.coords["pause"][0])
 
 
-def _chance(axes: Axes, cells: Iterable[Cell]) -> None:
+def _marks(axes: Axes, data: Data, rows: Sequence[str], values: Callable[[str, str], list[float]]) -> None:
+    """In each row of a rows_axis a mark for each arm, of values(arm, row)."""
+    axes.tick_params(axis="y", labelsize=7)
+    for i, arm in enumerate(data.arms):
+        look, shift = data.look(arm), 0.14 * ((len(data.arms) - 1) / 2 - i)
+        for row, name in enumerate(rows):
+            found = values(arm, name)
+            if found:
+                style.interval_mark(axes, found, len(rows) - 1 - row + shift, look.color, look.marker, look.filled)
+
+
+def _chance(line: Callable, cells: Iterable[Cell], scale: float = 1, **options) -> None:
+    """Dotted lines (axhline or axvline of some axes) at `scale` times what a uniform guess gets."""
     for chance in {round(c.value("test/chance"), 6) for c in cells}:
-        axes.axhline(chance, color=style.GREY, lw=0.8, ls=(0, (1, 1)))
+        line(scale * chance, color=style.GREY, lw=0.8, ls=DOTTED, **options)
 
 
 def _last_layer(array: Array) -> Array:
