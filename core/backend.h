@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <memory>
 
 #include "core/kernels.h"
+#include "core/step_graph.h"
 
 namespace copylab {
 
@@ -16,6 +18,9 @@ struct Backend {
   void (*copy_out)(void* to, const void* from, size_t bytes);  // backend -> host
   KernelTable<float> f32;
   KernelTable<double> f64;
+  // A graph for steps that are alike. `always`: records each step that is not what was recorded before; else
+  // gives up when steps keep differing. Null function: this machine has no graphs.
+  std::unique_ptr<StepGraph> (*step_graph)(bool always) = nullptr;
 
   template <class T>
   const KernelTable<T>& kernels() const;

@@ -147,6 +147,13 @@ struct LstmGrads {
   T *dx_gates, *dw_hh, *dbias, *dh0, *dc0;  // or null
 };
 
+// Flat buffers cut into ranges that take weight decay and that do not, by turns.
+struct DecayRanges {
+  const int64_t* ends = nullptr;  // (count) ascending, on the backend
+  int64_t count = 0;              // 0: everything takes it
+  bool first = true;              // range 0 takes it
+};
+
 template <class T>
 struct AdamWArgs {
   int64_t n;
@@ -158,6 +165,7 @@ struct AdamWArgs {
   T bias1, bias2;  // 1 - beta^step
   T grad_scale;    // gradient clipping
   bool zero_grad;
+  DecayRanges ranges = {};
 };
 
 template <class T>
@@ -241,7 +249,8 @@ struct KernelTable {
 
   void (*adamw)(const AdamWArgs<T>&);
   // param -= lr·grad_scale·grad (+ decay); grad set to zero when asked.
-  void (*sgd)(T* param, T* grad, int64_t n, T lr, T weight_decay, T grad_scale, bool zero_grad);
+  void (*sgd)(T* param, T* grad, int64_t n, T lr, T weight_decay, T grad_scale, bool zero_grad,
+              const DecayRanges& ranges);
 };
 
 }  // namespace copylab

@@ -7,6 +7,7 @@ namespace copylab {
 
 void Tape::begin(const Options& options) {
   records_.clear();
+  reads_.clear();
   draws_.clear();
   arena_.reset();
   options_ = options;
@@ -33,8 +34,8 @@ void Tape::backward(const Tensor& loss, double seed) {
   expect(loss.requires_grad(), "backward", "the loss depends on nothing that asks for a gradient");
   dispatch_float(loss.dtype(), "backward", [&](auto tag) {
     using T = decltype(tag);
-    const T one = static_cast<T>(seed);
-    backend_.copy_in(loss.grad<T>(), &one, sizeof(T));
+    T* grad = loss.grad<T>();  // zero; set by a kernel, since an upload is no part of a recorded step
+    backend_.kernels<T>().affine(grad, T(0), static_cast<T>(seed), grad, 1, false);
   });
   for (auto it = records_.rbegin(); it != records_.rend(); ++it) {
     const bool reached = std::any_of(it->outputs.begin(), it->outputs.end(), [](const Tensor& t) {
@@ -45,6 +46,18 @@ void Tape::backward(const Tensor& loss, double seed) {
     if (options_.check_finite)
       for (const Tensor& t : it->inputs) check(it->op, t, true);
   }
+}
+
+void Tape::when_computed(std::function<void()> read) {
+  if (options_.read_later)
+    reads_.push_back(std::move(read));
+  else
+    read();
+}
+
+void Tape::finish_reads() {
+  for (const auto& read : reads_) read();
+  reads_.clear();
 }
 
 Random Tape::random(const char* purpose) {

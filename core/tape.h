@@ -1,10 +1,13 @@
 // Tape: the record of one forward pass, and reverse-mode differentiation over it.
 #pragma once
 
+#include <cstring>
 #include <functional>
 #include <initializer_list>
 #include <map>
+#include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "core/backend.h"
@@ -34,6 +37,7 @@ class Tape {
     uint64_t seed = 0;  // random streams of ops are keyed by (seed, purpose, step, index)
     uint64_t step = 0;
     Probe* probe = nullptr;
+    bool read_later = false;  // when_computed() waits for finish_reads()
   };
 
   explicit Tape(const Backend& backend) : backend_(backend), arena_(backend) {}
@@ -49,11 +53,17 @@ class Tape {
   Tensor result(DType dtype, Shape shape, std::initializer_list<Tensor> inputs);
   // Uninitialised array outside of differentiation: saved statistics, masks, ids.
   Tensor scratch(DType dtype, Shape shape) { return Tensor::in_arena(arena_, dtype, shape); }
-  // A copy of host data, no gradient.
+  // A copy of host data, no gradient, that stays as it is: to_host() of ids and flags asks no backend.
   template <class T>
   Tensor constant(const T* host, Shape shape) {
     Tensor t = scratch(dtype_of<T>(), shape);
-    backend_.copy_in(t.data<T>(), host, sizeof(T) * shape.size());
+    const size_t bytes = sizeof(T) * shape.size();
+    backend_.copy_in(t.data<T>(), host, bytes);
+    if (std::is_integral_v<T>) {
+      std::shared_ptr<std::byte[]> copy(new std::byte[bytes]);
+      std::memcpy(copy.get(), host, bytes);
+      t.keep_host_copy(std::move(copy));
+    }
     return t;
   }
   template <class T>
@@ -70,6 +80,11 @@ class Tape {
 
   // Gradients of `loss` (one number) with respect to everything on the tape that asks for them, times `seed`.
   void backward(const Tensor& loss, double seed = 1.0);
+
+  // Calls `read`, which takes to the host what this step computes: now, or, with read_later, in
+  // finish_reads().
+  void when_computed(std::function<void()> read);
+  void finish_reads();
 
   // A random stream of its own for the k-th draw of this purpose in this step.
   Random random(const char* purpose);
@@ -91,6 +106,7 @@ class Tape {
   Arena arena_;
   Options options_;
   std::vector<Record> records_;
+  std::vector<std::function<void()>> reads_;
   std::map<std::string, uint64_t> draws_;  // streams handed out in this step, by purpose
 };
 
@@ -98,7 +114,12 @@ class Tape {
 template <class T>
 std::vector<T> to_host(const Backend& backend, const Tensor& t) {
   std::vector<T> out(t.size());
-  backend.copy_out(out.data(), t.data<T>(), sizeof(T) * out.size());
+  const T* data = t.data<T>();
+  if (out.empty()) return out;
+  if (t.host_copy())
+    std::memcpy(out.data(), t.host_copy(), sizeof(T) * out.size());
+  else
+    backend.copy_out(out.data(), data, sizeof(T) * out.size());
   return out;
 }
 

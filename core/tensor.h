@@ -1,6 +1,7 @@
 // Tensor: a cheap handle on a contiguous row-major array and, where asked for, on its gradient.
 #pragma once
 
+#include <cstddef>
 #include <memory>
 #include <string>
 
@@ -47,6 +48,10 @@ class Tensor {
   // True once something may have been added to the gradient (always, for a parameter).
   bool has_grad() const { return storage().grad != nullptr; }
 
+  // What the array was uploaded from, if that was kept, else null.
+  const void* host_copy() const { return storage().host_copy.get(); }
+  void keep_host_copy(std::shared_ptr<const std::byte[]> copy) { storage().host_copy = std::move(copy); }
+
   // Same array and gradient under another shape of equal size.
   Tensor reshape(Shape shape) const;
   // Same array, cut off from the tape: no gradient flows through it.
@@ -62,6 +67,7 @@ class Tensor {
     Arena* arena = nullptr;  // null: memory owned elsewhere
     uint64_t generation = 0;
     std::string name;
+    std::shared_ptr<const std::byte[]> host_copy;
   };
   Storage& storage() const {
     expect(storage_ != nullptr, "tensor", "an undefined tensor was used");

@@ -10,13 +10,22 @@ namespace {
 
 constexpr int64_t kChunk = 1 << 14;
 
-// f(offset, lanes) over 0..n-1 in vectors, on all threads; the last vector of the array may be partial.
+// f(offset, lanes, keep) over 0..n-1 in vectors, on all threads; the last vector of a range may be partial.
+// `keep`: what is left of a parameter after its decay.
 template <class T, class F>
-void for_vectors(int64_t n, F&& f) {
+void for_vectors(int64_t n, const DecayRanges& ranges, T keep, F&& f) {
   constexpr int64_t kLanes = simd::kLanes<T>;
-  parallel_chunks(n, kChunk, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; i += kLanes) f(i, std::min(kLanes, end - i));
-  });
+  int64_t first = 0;
+  const auto range = [&](int64_t last, T range_keep) {
+    parallel_chunks(last - first, kChunk, [&](int64_t begin, int64_t end) {
+      for (int64_t i = first + begin; i < first + end; i += kLanes)
+        f(i, std::min(kLanes, first + end - i), range_keep);
+    });
+    first = last;
+  };
+  if (ranges.count == 0) range(n, keep);
+  for (int64_t r = 0; r < ranges.count; ++r)
+    range(ranges.ends[r], (r % 2 == 0) == ranges.first ? keep : T(1));
 }
 
 template <class T>
@@ -37,9 +46,9 @@ void write(T* p, simd::Vec<T> x, int64_t lanes) {
 template <class T>
 void adamw(const AdamWArgs<T>& a) {
   using V = simd::Vec<T>;
-  const T keep = T(1) - a.lr * a.weight_decay, step = a.lr / a.bias1;
+  const T step = a.lr / a.bias1;
   const T inv_sqrt_bias2 = T(1) / simd::sqrt(simd::broadcast(a.bias2))[0];
-  for_vectors<T>(a.n, [&](int64_t i, int64_t lanes) {
+  for_vectors(a.n, a.ranges, T(1) - a.lr * a.weight_decay, [&](int64_t i, int64_t lanes, T keep) {
     const V g = read(a.grad + i, lanes) * a.grad_scale;
     const V m = read(a.m + i, lanes) * a.beta1 + g * (T(1) - a.beta1);
     const V v = read(a.v + i, lanes) * a.beta2 + g * g * (T(1) - a.beta2);
@@ -52,10 +61,11 @@ void adamw(const AdamWArgs<T>& a) {
 }
 
 template <class T>
-void sgd(T* param, T* grad, int64_t n, T lr, T weight_decay, T grad_scale, bool zero_grad) {
+void sgd(T* param, T* grad, int64_t n, T lr, T weight_decay, T grad_scale, bool zero_grad,
+         const DecayRanges& ranges) {
   using V = simd::Vec<T>;
-  const T keep = T(1) - lr * weight_decay, step = lr * grad_scale;
-  for_vectors<T>(n, [&](int64_t i, int64_t lanes) {
+  const T step = lr * grad_scale;
+  for_vectors(n, ranges, T(1) - lr * weight_decay, [&](int64_t i, int64_t lanes, T keep) {
     const V g = read(grad + i, lanes);
     write(param + i, read(param + i, lanes) * keep - g * step, lanes);
     if (zero_grad) write(grad + i, V{}, lanes);

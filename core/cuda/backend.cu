@@ -66,7 +66,8 @@ const Backend* cuda_backend(const char** why) {
                                cuda::copy_to_device,
                                cuda::read,
                                cuda::kernel_table<float>(),
-                               cuda::kernel_table<double>()};
+                               cuda::kernel_table<double>(),
+                               cuda::step_graph};
   return &backend;
 }
 

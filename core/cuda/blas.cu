@@ -61,6 +61,11 @@ class Cublas {
   template <class In, class Out, class Number>
   void multiply(const Product<In, Out>& p, cudaDataType in, cudaDataType out, cublasComputeType_t compute,
                 Number one) const {
+    const auto matrix = [](const Matrix<In>& x) { return x.row << 1 | x.transposed; };
+    if (!wanted("multiply",
+                {p.m, p.n, p.k, p.batch, p.add, key_of(p.a.data), matrix(p.a), p.a.stride, key_of(p.b.data),
+                 matrix(p.b), p.b.stride, key_of(p.c), p.c_row, p.c_stride, in, compute}))
+      return;
     const auto operation = [](bool transposed) { return transposed ? CUBLAS_OP_T : CUBLAS_OP_N; };
     const Number beta = p.add ? one : Number(0);
     CUBLAS_CHECK(library().gemm, handle_, operation(p.b.transposed), operation(p.a.transposed), p.n, p.m, p.k,

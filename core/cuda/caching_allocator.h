@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <functional>
 #include <map>
-#include <vector>
+#include <set>
 
 namespace copylab::cuda {
 
@@ -21,10 +21,12 @@ class CachingAllocator {
   void* allocate(size_t bytes) {
     const size_t size = size_class(bytes);
     void* data = nullptr;
-    std::vector<void*>& kept = kept_[size];
+    // The lowest address: which one comes depends on what is free, not on the order in which it was released,
+    // so that steps that are alike get the same memory (recorder.h).
+    std::set<void*>& kept = kept_[size];
     if (!kept.empty()) {
-      data = kept.back();
-      kept.pop_back();
+      data = *kept.begin();
+      kept.erase(kept.begin());
     } else {
       data = take_(size);
       if (!data) {
@@ -43,7 +45,7 @@ class CachingAllocator {
   bool release(void* data) {
     const auto it = sizes_.find(data);
     if (it == sizes_.end()) return false;
-    kept_[it->second].push_back(data);
+    kept_[it->second].insert(data);
     active_ -= it->second;
     sizes_.erase(it);
     return true;
@@ -75,8 +77,8 @@ class CachingAllocator {
  private:
   std::function<void*(size_t)> take_;
   std::function<void(void*)> give_back_;
-  std::map<size_t, std::vector<void*>> kept_;  // by size
-  std::map<void*, size_t> sizes_;              // of what is in use
+  std::map<size_t, std::set<void*>> kept_;  // by size
+  std::map<void*, size_t> sizes_;           // of what is in use
   size_t active_ = 0, peak_ = 0, reserved_ = 0;
 };
 

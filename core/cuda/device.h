@@ -7,7 +7,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <source_location>
+#include <type_traits>
+#include <utility>
+
+#include "core/cuda/launch.h"
+#include "core/cuda/recorder.h"
 
 #if defined(__CUDACC__)
 #include <cuda_runtime.h>
@@ -17,7 +21,6 @@
 #define CL_SHARED(type, name, count) __shared__ type name[count]
 #define CL_UNROLL _Pragma("unroll")
 #else
-#include <type_traits>
 #define CL_DEVICE inline
 #define CL_KERNEL inline void
 #define CL_LAMBDA [=]
@@ -29,19 +32,9 @@ namespace copylab::cuda {
 
 constexpr int kWarp = 32;
 
-// How many blocks of how many threads, and the line that asked for them, for errors.
-struct Grid {
-  Grid(int64_t blocks_, int threads_, std::source_location where_ = std::source_location::current())
-      : blocks(blocks_), threads(threads_), where(where_) {}
-  int64_t blocks;
-  int threads;
-  std::source_location where;
-};
-
 #if defined(__CUDACC__)
 
-cudaStream_t stream();                // the one stream of this process (machine.cu)
-void check_launch(const Grid& grid);  // throws Error if the launch failed
+cudaStream_t stream();  // the one stream of this process (machine.cu)
 
 __device__ inline int thread() {
   return static_cast<int>(threadIdx.x);
@@ -64,14 +57,6 @@ __device__ inline void atomic_min(uint64_t* to, uint64_t value) {
   atomicMin(reinterpret_cast<unsigned long long*>(to), static_cast<unsigned long long>(value));
 }
 
-template <class... Parameters, class... Arguments>
-void launch(const Grid& grid, void (*kernel)(Parameters...), Arguments... arguments) {
-  if (grid.blocks == 0) return;
-  kernel<<<static_cast<unsigned>(grid.blocks), grid.threads, 0, stream()>>>(
-      static_cast<Parameters>(arguments)...);
-  check_launch(grid);
-}
-
 #else
 
 // What an emulator has to supply.
@@ -88,9 +73,6 @@ void sync_block();
 void exchange(const void* value, void* taken, size_t bytes, int from);
 // Memory of the block: successive calls of a thread give what the other threads' calls gave them.
 void* shared_bytes(size_t bytes);
-// Runs call(closure) once for each thread of the grid.
-void run(const Grid& grid, void (*call)(const void*), const void* closure);
-
 template <class T>
 T* shared(size_t count) {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -124,14 +106,6 @@ inline void atomic_min(uint64_t* to, uint64_t value) {
   }
 }
 
-template <class... Parameters, class... Arguments>
-void launch(const Grid& grid, void (*kernel)(Parameters...), Arguments... arguments) {
-  if (grid.blocks == 0) return;
-  const auto closure = [&] { kernel(static_cast<Parameters>(arguments)...); };
-  emulator::run(
-      grid, [](const void* f) { (*static_cast<decltype(closure)*>(f))(); }, &closure);
-}
-
 #endif
 
 CL_DEVICE int lane() {
@@ -139,6 +113,35 @@ CL_DEVICE int lane() {
 }
 CL_DEVICE int warp() {
   return thread() / kWarp;
+}
+
+#if defined(__CUDACC__)
+template <class... Parameters>
+constexpr decltype(Launch::thread) kThreadOf = nullptr;
+#else
+template <class... Parameters, size_t... i>
+void run_thread(const void* kernel, void* const* arguments, std::index_sequence<i...>) {
+  reinterpret_cast<void (*)(Parameters...)>(const_cast<void*>(kernel))(
+      *static_cast<Parameters*>(arguments[i])...);
+}
+template <class... Parameters>
+constexpr decltype(Launch::thread) kThreadOf = [](const void* kernel, void* const* arguments) {
+  run_thread<Parameters...>(kernel, arguments, std::index_sequence_for<Parameters...>());
+};
+#endif
+
+// Starts a kernel on a grid; nothing on one without blocks.
+template <class... Parameters>
+void launch(const Grid& grid, void (*kernel)(Parameters...), std::type_identity_t<Parameters>... values) {
+  static_assert((std::is_trivially_copyable_v<Parameters> && ...));
+  if (grid.blocks == 0) return;
+#if __has_builtin(__builtin_clear_padding)
+  (__builtin_clear_padding(&values), ...);  // or bytes that mean nothing would look like other arguments
+#endif
+  void* const arguments[] = {&values..., nullptr};
+  const size_t sizes[] = {sizeof(Parameters)..., 0};
+  submit({grid, reinterpret_cast<const void*>(kernel), sizeof...(Parameters), arguments, sizes,
+          kThreadOf<Parameters...>});
 }
 
 }  // namespace copylab::cuda

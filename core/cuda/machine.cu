@@ -1,6 +1,8 @@
 // The GPU as a machine for kernels: one device, one stream, cached memory, copies.
 #include "core/cuda/machine.h"
 
+#include <limits>
+
 #include "core/cuda/caching_allocator.h"
 #include "core/cuda/check.h"
 #include "core/cuda/device.h"
@@ -33,7 +35,10 @@ void* take(size_t bytes) {
 
 // Never destroyed: arrays that live as long as the program release into it.
 CachingAllocator& memory() {
-  static CachingAllocator* const instance = new CachingAllocator(take, [](void* data) { cudaFree(data); });
+  static CachingAllocator* const instance = new CachingAllocator(take, [](void* data) {
+    cudaStreamSynchronize(stream());  // kernels may still use it
+    cudaFree(data);
+  });
   return *instance;
 }
 
@@ -46,12 +51,18 @@ cudaStream_t stream() {
   return instance->get();
 }
 
-void check_launch(const Grid& grid) {
-  const cudaError_t error = cudaGetLastError();
-  if (error == cudaSuccess) return;
-  fail("cuda", "launch of " + std::to_string(grid.blocks) + " blocks of " + std::to_string(grid.threads) +
-                   " threads: " + cudaGetErrorString(error) + " (" + grid.where.file_name() + ":" +
-                   std::to_string(grid.where.line()) + ")");
+void start(const Launch& launch) {
+  const auto failed = [&](const std::string& why) {
+    const Grid& grid = launch.grid;
+    fail("cuda", "launch of " + std::to_string(grid.blocks) + " blocks of " + std::to_string(grid.threads) +
+                     " threads: " + why + " (" + grid.where.file_name() + ":" +
+                     std::to_string(grid.where.line()) + ")");
+  };
+  if (launch.grid.blocks > std::numeric_limits<int32_t>::max()) failed("too many blocks");
+  const cudaError_t error = cudaLaunchKernel(launch.kernel, dim3(static_cast<unsigned>(launch.grid.blocks)),
+                                             dim3(static_cast<unsigned>(launch.grid.threads)),
+                                             const_cast<void**>(launch.arguments), 0, stream());
+  if (error != cudaSuccess) failed(cudaGetErrorString(error));
 }
 
 void* allocate(size_t bytes) {
@@ -69,16 +80,20 @@ void release(void* data) {
 }
 
 void fill_zero(void* data, size_t bytes) {
-  if (bytes) CUDA_CHECK(cudaMemsetAsync(data, 0, bytes, stream()));
+  if (bytes && wanted("fill_zero", {key_of(data), static_cast<int64_t>(bytes)}))
+    CUDA_CHECK(cudaMemsetAsync(data, 0, bytes, stream()));
 }
 void copy(void* to, const void* from, size_t bytes) {
-  if (bytes) CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream()));
+  if (bytes && wanted("copy", {key_of(to), key_of(from), static_cast<int64_t>(bytes)}))
+    CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, stream()));
 }
 void copy_to_device(void* to, const void* from, size_t bytes) {
   // The host's array is pageable: it has been read when this returns.
-  if (bytes) CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream()));
+  if (bytes && !postponed(to, from, bytes))
+    CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, stream()));
 }
 void copy_to_host(void* to, const void* from, size_t bytes) {
+  expect_no_recording();
   if (bytes) CUDA_CHECK(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, stream()));
   CUDA_CHECK(cudaStreamSynchronize(stream()));
 }

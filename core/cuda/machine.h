@@ -1,13 +1,16 @@
 // What kernels ask of the machine they run on besides launches: memory, copies, matrix products, sorting. The
 // CUDA backend implements it in machine.cu, blas.cu and sort.cu; the emulator, for tests, on the host.
 //
-// Everything happens in the order of the calls, as on one CUDA stream.
+// Everything happens in the order of the calls, as on one CUDA stream. What goes through the recorder
+// (recorder.h) may be done later, as part of a recorded step.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
+
+#include "core/cuda/launch.h"
 
 namespace copylab::cuda {
 
@@ -17,6 +20,8 @@ void fill_zero(void* data, size_t bytes);
 void copy(void* to, const void* from, size_t bytes);  // within the device
 void copy_to_device(void* to, const void* from, size_t bytes);
 void copy_to_host(void* to, const void* from, size_t bytes);  // waits for all that was asked for before
+
+void start(const Launch& launch);  // without the recorder
 
 // Throws an Error "[where] what".
 [[noreturn]] void fail(const char* where, const std::string& what);

@@ -113,24 +113,28 @@ Tensor Lstm::hidden(Tape& tape, const ModelInput& in) const {
     return ops::locked_dropout(tape, x, options_.dropout, tape.random("dropout"));
   };
   Tensor x = ops::embedding(tape, *embed_, in.tokens).reshape({batch, length, dim});
-  std::vector<double> h, c;
+  std::vector<ops::LstmResult> results;
   for (size_t i = 0; i < layers_.size(); ++i) {
     const Layer& l = layers_[i];
     const auto at = static_cast<int64_t>(i);
     const ops::LstmResult r = ops::lstm(tape, dropped(x), *l.w_ih, *l.w_hh, *l.b_ih, *l.b_hh,
                                         state_of(tape, carry, &Carry::h, at, x.dtype()),
                                         state_of(tape, carry, &Carry::c, at, x.dtype()), options_.zoneout);
-    if (carry) {
-      append_position(tape.backend(), r.h, advance - 1, h);
-      append_position(tape.backend(), r.c, advance - 1, c);
-    }
+    results.push_back(r);
     x = r.h;
     tape.probe(fmt::format("lstm.{}.h", i), x);
   }
   if (carry) {
-    carry->layers = options_.layers;
-    carry->h = std::move(h);
-    carry->c = std::move(c);
+    const Backend& backend = tape.backend();
+    tape.when_computed([carry, results, advance, &backend] {
+      carry->layers = static_cast<int64_t>(results.size());
+      carry->h.clear();
+      carry->c.clear();
+      for (const ops::LstmResult& r : results) {
+        append_position(backend, r.h, advance - 1, carry->h);
+        append_position(backend, r.c, advance - 1, carry->c);
+      }
+    });
   }
   return x.reshape({batch * length, dim});
 }

@@ -118,7 +118,10 @@ HeadOutput Model::forward(Tape& tape, const ModelInput& batch) const {
   }
   const Tensor h = hidden(tape, batch);
   point_back(tape, h, in);
-  if (in.carry) remember(tape.backend(), in, h, head_->memory());
+  if (in.carry) {
+    const Backend& backend = tape.backend();
+    tape.when_computed([in, h, &backend, memory = head_->memory()] { remember(backend, in, h, memory); });
+  }
   return head_->forward(tape, in);
 }
 

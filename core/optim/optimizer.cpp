@@ -1,4 +1,4 @@
-// Optimizer: one fused pass over each range of parameters.
+// Optimizer: one fused pass over all parameters.
 #include "core/optim/optimizer.h"
 
 #include <cmath>
@@ -8,11 +8,16 @@ namespace copylab::optim {
 Optimizer::Optimizer(nn::Parameters& parameters, const OptimizerOptions& options)
     : parameters_(parameters), options_(options) {
   expect(parameters.flat_data() != nullptr, "optimizer", "the parameters are not allocated");
-  for (const auto& entry : parameters.entries()) {
-    if (ranges_.empty() || ranges_.back().decay != entry.decay)
-      ranges_.push_back({entry.offset, entry.offset, entry.decay});
-    ranges_.back().end = entry.offset + entry.shape.size();
-  }
+  std::vector<int64_t> ends;
+  const auto& entries = parameters.entries();
+  for (size_t i = 1; i < entries.size(); ++i)
+    if (entries[i - 1].decay != entries[i].decay) ends.push_back(entries[i].offset);
+  ends.push_back(parameters.flat_size());
+  const Backend& backend = parameters.backend();
+  range_ends_ = backend.allocate(sizeof(int64_t) * ends.size());
+  backend.copy_in(range_ends_, ends.data(), sizeof(int64_t) * ends.size());
+  ranges_ = {static_cast<const int64_t*>(range_ends_), static_cast<int64_t>(ends.size()),
+             entries.front().decay};
   if (options_.kind == OptimizerOptions::Kind::adamw) {
     const size_t bytes = size_of(parameters.dtype()) * parameters.flat_size();
     for (void** buffer : {&m_, &v_}) {
@@ -23,7 +28,7 @@ Optimizer::Optimizer(nn::Parameters& parameters, const OptimizerOptions& options
 }
 
 Optimizer::~Optimizer() {
-  for (void* buffer : {m_, v_})
+  for (void* buffer : {range_ends_, m_, v_})
     if (buffer) parameters_.backend().release(buffer);
 }
 
@@ -34,30 +39,26 @@ void Optimizer::step(double lr, double grad_scale) {
     const auto& k = parameters_.backend().kernels<T>();
     T* param = static_cast<T*>(parameters_.flat_data());
     T* grad = static_cast<T*>(parameters_.flat_grad());
-    for (const Range& r : ranges_) {
-      const T decay = static_cast<T>(r.decay ? options_.weight_decay : 0.0);
-      if (options_.kind == OptimizerOptions::Kind::sgd) {
-        k.sgd(param + r.begin, grad + r.begin, r.end - r.begin, static_cast<T>(lr), decay,
-              static_cast<T>(grad_scale), true);
-        continue;
-      }
-      AdamWArgs<T> args{};
-      args.n = r.end - r.begin;
-      args.param = param + r.begin;
-      args.grad = grad + r.begin;
-      args.m = static_cast<T*>(m_) + r.begin;
-      args.v = static_cast<T*>(v_) + r.begin;
-      args.lr = static_cast<T>(lr);
-      args.beta1 = static_cast<T>(options_.beta1);
-      args.beta2 = static_cast<T>(options_.beta2);
-      args.eps = static_cast<T>(options_.eps);
-      args.weight_decay = decay;
-      args.bias1 = static_cast<T>(1.0 - std::pow(options_.beta1, static_cast<double>(updates_)));
-      args.bias2 = static_cast<T>(1.0 - std::pow(options_.beta2, static_cast<double>(updates_)));
-      args.grad_scale = static_cast<T>(grad_scale);
-      args.zero_grad = true;
-      k.adamw(args);
-    }
+    if (options_.kind == OptimizerOptions::Kind::sgd)
+      return k.sgd(param, grad, parameters_.flat_size(), static_cast<T>(lr),
+                   static_cast<T>(options_.weight_decay), static_cast<T>(grad_scale), true, ranges_);
+    AdamWArgs<T> args{};
+    args.n = parameters_.flat_size();
+    args.param = param;
+    args.grad = grad;
+    args.m = static_cast<T*>(m_);
+    args.v = static_cast<T*>(v_);
+    args.lr = static_cast<T>(lr);
+    args.beta1 = static_cast<T>(options_.beta1);
+    args.beta2 = static_cast<T>(options_.beta2);
+    args.eps = static_cast<T>(options_.eps);
+    args.weight_decay = static_cast<T>(options_.weight_decay);
+    args.bias1 = static_cast<T>(1.0 - std::pow(options_.beta1, static_cast<double>(updates_)));
+    args.bias2 = static_cast<T>(1.0 - std::pow(options_.beta2, static_cast<double>(updates_)));
+    args.grad_scale = static_cast<T>(grad_scale);
+    args.zero_grad = true;
+    args.ranges = ranges_;
+    k.adamw(args);
   });
 }
 

@@ -41,14 +41,10 @@ class Optimizer {
   static int64_t state_bytes(OptimizerOptions::Kind kind, int64_t flat_size, DType dtype);
 
  private:
-  // Neighbouring parameters with the same decay, as one range of the flat buffers.
-  struct Range {
-    int64_t begin, end;
-    bool decay;
-  };
   nn::Parameters& parameters_;
   OptimizerOptions options_;
-  std::vector<Range> ranges_;
+  DecayRanges ranges_;  // neighbouring parameters that both decay, or do not, are one
+  void* range_ends_ = nullptr;
   void* m_ = nullptr;
   void* v_ = nullptr;
   int64_t updates_ = 0;

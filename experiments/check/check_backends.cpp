@@ -8,11 +8,13 @@
 #include <map>
 #include <vector>
 
+#include "core/nn/head.h"
 #include "core/nn/model.h"
 #include "core/ops/reduce.h"
 #include "experiments/check/check_gradients.h"
 #include "experiments/check/check_settings.h"
 #include "experiments/check/op_cases.h"
+#include "experiments/check/training_hash.h"
 #include "experiments/evaluate/split_walk.h"
 
 namespace copylab {
@@ -105,6 +107,17 @@ bool KernelCheck::is_rounding() const {
   return error <= kTolerance && error64 <= kTolerance64;
 }
 
+TrainingCheck check_training(const Backend& backend, const Settings& settings) {
+  const auto train = [&](const char* graph) {
+    Settings changed = settings;
+    changed.set("train.cuda_graph", std::string(graph));
+    return training_hash(backend, changed, 5);
+  };
+  const uint64_t direct = train("off").hash;
+  const TrainingHash graph = train("on");
+  return {train("off").hash == direct, graph.hash == direct, graph.graph};
+}
+
 int check_backends(std::ostream& out) {
   std::vector<const Backend*> backends = {&cpu_backend()};
   const char* why = "";
@@ -130,6 +143,22 @@ int check_backends(std::ostream& out) {
       out << fmt::format("{:8} {:52} {:9.1e} {:9.1e}  {:24} {}\n", backend->name,
                          fmt::format("{}", fmt::join(variant, " ")), check.loss_error, check.gradient_error,
                          check.parameter, ok ? "rounding" : "BUG");
+    }
+  }
+  out << fmt::format("\n{:8} {:52} {:>6} {:>9} {:>9} {:>9}  {}\n", "backend", "training", "again", "as graph",
+                     "repeated", "updated", "verdict");
+  for (const Backend* backend : backends) {
+    if (!backend->step_graph) continue;
+    std::vector<std::vector<std::string>> variants = {stream_changes()};
+    for (const nn::HeadEntry& head : nn::head_registry())
+      variants.push_back({std::string("head.kind=") + head.name});
+    for (const std::vector<std::string>& variant : variants) {
+      const TrainingCheck check = check_training(*backend, check_settings(variant));
+      bugs += !check.is_right();
+      const auto bits = [](bool same) { return same ? "equal" : "DIFFER"; };
+      out << fmt::format("{:8} {:52} {:>6} {:>9} {:9} {:9}  {}\n", backend->name,
+                         fmt::format("{}", fmt::join(variant, " ")), bits(check.again), bits(check.graph),
+                         check.counts.repeated, check.counts.updated, check.is_right() ? "right" : "BUG");
     }
   }
   if (backends.size() == 1) out << "cuda: " << why << '\n';

@@ -33,8 +33,18 @@ struct KernelCheck {
 // By entry of KernelTable, of all or of one.
 std::map<std::string, KernelCheck> check_kernels(const Backend& backend, const std::string& only = "");
 
-// Two tables over all backends of this build: kernel by kernel, and models with every variant of heads. A
-// difference above what rounding explains is called a bug. Returns 0, or 3 if there is one.
+// Some updates of training on a backend, three times.
+struct TrainingCheck {
+  bool again;                // the same bits when nothing is changed
+  bool graph;                // and by recorded steps (train.cuda_graph)
+  StepGraph::Counts counts;  // how these ran
+  bool is_right() const { return again && graph && counts.repeated > 0; }
+};
+TrainingCheck check_training(const Backend& backend, const Settings& settings);
+
+// Tables over all backends of this build: kernel by kernel, models with every variant of heads, and training
+// with each head and of an LSTM on streams, on backends with step graphs. A difference above what rounding
+// explains, or of any bit between trainings, is called a bug. Returns 0, or 3 if there is one.
 int check_backends(std::ostream& out);
 
 }  // namespace copylab

@@ -59,7 +59,7 @@ class OpBench {
   X* place(const std::string& name, std::vector<X> host) {
     expect(arrays_.count(name) == 0, "bench", "two arrays named {}", name);
     host.resize(host.size() + kGuards, static_cast<X>(kGuard));
-    Array array{nullptr, static_cast<int64_t>(host.size()), dtype_of_array<X>()};
+    Array array{nullptr, static_cast<int64_t>(host.size()), host_copy<X>};
     array.data = backend_.allocate(sizeof(X) * host.size());
     backend_.copy_in(array.data, host.data(), sizeof(X) * host.size());
     arrays_[name] = array;
@@ -72,13 +72,7 @@ class OpBench {
   Arrays contents() const {
     Arrays out = results_;
     for (const auto& [name, array] : arrays_) {
-      std::vector<double>& values = out[name];
-      if (array.kind == Kind::number)
-        values = host_copy<T>(array);
-      else if (array.kind == Kind::integer)
-        values = host_copy<int32_t>(array);
-      else
-        values = host_copy<uint8_t>(array);
+      std::vector<double>& values = out[name] = array.to_host(backend_, array);
       for (int i = 0; i < kGuards; ++i, values.pop_back())
         expect(values.back() == kGuard, "bench", "a kernel wrote behind the end of {}", name);
     }
@@ -88,20 +82,15 @@ class OpBench {
  private:
   static constexpr int kGuards = 16;
   static constexpr double kGuard = 77;
-  enum class Kind { number, integer, flag };
   struct Array {
     void* data;
     int64_t size;
-    Kind kind;
+    std::vector<double> (*to_host)(const Backend& backend, const Array& array);
   };
   template <class X>
-  static constexpr Kind dtype_of_array() {
-    return std::is_floating_point_v<X> ? Kind::number : sizeof(X) == 4 ? Kind::integer : Kind::flag;
-  }
-  template <class X>
-  std::vector<double> host_copy(const Array& array) const {
+  static std::vector<double> host_copy(const Backend& backend, const Array& array) {
     std::vector<X> host(array.size);
-    backend_.copy_out(host.data(), array.data, sizeof(X) * host.size());
+    backend.copy_out(host.data(), array.data, sizeof(X) * host.size());
     return std::vector<double>(host.begin(), host.end());
   }
 

@@ -501,9 +501,16 @@ void add_lstm(Cases& cases) {
       }
 }
 
+// Every number decays, or ranges of them by turns, of which one is empty.
+template <class T>
+DecayRanges decay_ranges(OpBench<T>& b, int64_t n, bool all) {
+  if (all) return {};
+  return {b.place("ends", std::vector<int64_t>{n / 3, n / 2, n / 2, n}), 4, n % 2 == 0};
+}
+
 void add_optimizers(Cases& cases) {
   for (const int64_t n : kSizes)
-    for (const bool zero : {false, true}) {
+    for (const bool zero : {false, true}) {  // and all numbers decay, or not
       const std::string shape = fmt::format("n={} zero_grad={}", n, zero);
       cases.add("adamw", shape, n == 33, [=](auto& b) {
         using T = NumberOf<decltype(b)>;
@@ -523,12 +530,14 @@ void add_optimizers(Cases& cases) {
         a.bias2 = T(0.25);
         a.grad_scale = T(0.75);
         a.zero_grad = zero;
+        a.ranges = decay_ranges(b, n, zero);
         b.kernels().adamw(a);
       });
       cases.add("sgd", shape, n == 33, [=](auto& b) {
         using T = NumberOf<decltype(b)>;
         auto* param = b.numbers("param", n);
-        b.kernels().sgd(param, b.numbers("grad", n), n, T(0.125), T(0.25), T(0.75), zero);
+        b.kernels().sgd(param, b.numbers("grad", n), n, T(0.125), T(0.25), T(0.75), zero,
+                        decay_ranges(b, n, zero));
       });
     }
 }

@@ -118,6 +118,8 @@ void check_device(const Settings& settings) {
     if (precision != "f32")
       throw ConfigError(
           fmt::format("run.precision={}: needs run.device=cuda; the CPU computes in f32", precision));
+    if (settings.text("train.cuda_graph") == "on")
+      throw ConfigError("train.cuda_graph=on: needs run.device=cuda");
     return;
   }
   const char* why = "";

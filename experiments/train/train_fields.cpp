@@ -106,6 +106,13 @@ std::vector<Field> train_fields() {
        .min = 0,
        .max = 4096,
        .semantic = false},
+      {.path = "train.cuda_graph",
+       .fallback = std::string("auto"),
+       .doc = "on a GPU, forward and backward pass as one recorded graph, with the same bits: auto gives up "
+              "when "
+              "batches keep differing in shape; on never does",
+       .choices = {"auto", "on", "off"},
+       .semantic = false},
       {.path = "train.log_every",
        .fallback = int64_t{0},
        .doc = "updates between logged rows; 0 = as many as keep the run below 1000 rows",

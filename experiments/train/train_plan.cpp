@@ -65,6 +65,10 @@ TrainPlan train_plan(const Settings& settings, const Task& task) {
   plan.optimizer.eps = settings.real("train.eps");
   plan.optimizer.weight_decay = settings.real("train.weight_decay");
   plan.clip = settings.real("train.clip");
+  const std::string& graph = settings.text("train.cuda_graph");
+  plan.cuda_graph = graph == "on"    ? TrainPlan::CudaGraph::on
+                    : graph == "off" ? TrainPlan::CudaGraph::off
+                                     : TrainPlan::CudaGraph::automatic;
   return plan;
 }
 

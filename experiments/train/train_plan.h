@@ -21,6 +21,7 @@ struct TrainPlan {
   optim::Schedule schedule;
   optim::OptimizerOptions optimizer;
   double clip = 0;
+  enum class CudaGraph { automatic, on, off } cuda_graph = CudaGraph::automatic;
 
   int64_t sequences_per_step() const { return batch * accumulate; }
   int64_t tokens_per_step() const { return sequences_per_step() * length; }

@@ -22,7 +22,11 @@ Trainer::Trainer(const Task& task, nn::Model& model, const TrainPlan& plan, uint
       plan_(plan),
       seed_(seed),
       optimizer_(model.parameters(), plan.optimizer),
-      tape_(model.parameters().backend()) {}
+      tape_(model.parameters().backend()) {
+  const auto step_graph = model.parameters().backend().step_graph;
+  if (step_graph && plan.cuda_graph != TrainPlan::CudaGraph::off)
+    graph_ = step_graph(plan.cuda_graph == TrainPlan::CudaGraph::on);
+}
 
 Trainer::Update Trainer::update() {
   std::vector<Batch> batches;
@@ -57,15 +61,23 @@ double Trainer::accumulate_gradient(const std::vector<Batch>& batches, nn::Carry
     options.check_finite = check_finite;
     options.seed = seed_;
     options.step = static_cast<uint64_t>(step_ * plan_.accumulate) + i;
-    tape_.begin(options);
-    const nn::HeadOutput out =
-        model_.forward(tape_, model_input(tape_, batches[i], task_.lanes() > 0 ? &carry : nullptr));
-    const Tensor sum = ops::weighted_sum(tape_, nn::training_loss(tape_, out));
+    options.read_later = true;
+    nn::HeadOutput out;
+    const auto work = [&] {
+      tape_.begin(options);
+      out = model_.forward(tape_, model_input(tape_, batches[i], task_.lanes() > 0 ? &carry : nullptr));
+      tape_.backward(ops::weighted_sum(tape_, nn::training_loss(tape_, out)),
+                     1.0 / static_cast<double>(labels));
+    };
+    if (graph_ && !check_finite)
+      graph_->run(work);
+    else
+      work();
+    tape_.finish_reads();
     dispatch_float(out.nll.dtype(), "train", [&](auto tag) {
       using T = decltype(tag);
       for (T nll : to_host<T>(tape_.backend(), out.nll)) loss += static_cast<double>(nll);
     });
-    tape_.backward(sum, 1.0 / static_cast<double>(labels));
   }
   return loss / static_cast<double>(labels);
 }

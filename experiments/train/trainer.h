@@ -38,6 +38,9 @@ class Trainer {
   nn::Carry& carry() { return carry_; }  // of the streams of a stream task
   void resume_at(int64_t step) { step_ = step; }
 
+  // How forward and backward passes ran on the backend's step graph; null if they use none.
+  const StepGraph::Counts* graph_counts() const { return graph_ ? &graph_->counts() : nullptr; }
+
   // Largest use of the step arena so far, bytes.
   size_t peak_activations() { return tape_.arena().peak(); }
 
@@ -55,6 +58,7 @@ class Trainer {
   optim::Plateau plateau_;
   nn::Carry carry_;
   Tape tape_;
+  std::unique_ptr<StepGraph> graph_;  // null: every command is asked for by itself
   int64_t step_ = 0;
 };
 

@@ -329,7 +329,7 @@ def compare_on_gpu(program, arguments):
           f"bf16 product {rate / 1e12:.0f} TFLOP/s")
     print(f"pytorch   {torch.__version__}\ncopylab   {program}\n")
     print(f"{'shape':16} {'eager':>9} {'compiled':>9} {'copylab':>9}   {'eager / ours':22} {'compiled / ours':22} "
-          f"{'target':>6} {'of product':>10}")
+          f"{'without / with graph':22} {'target':>6} {'of product':>10}")
     for name in names:
         shape = GPU_SHAPES[name]
         ours = copylab_command(program, shape, arguments.threads, "cuda")
@@ -337,13 +337,14 @@ def compare_on_gpu(program, arguments):
             first = w.steps(3)
         steps = max(3, round(600 / statistics.median(first["wall_ms"])))
         times = alternate([torch_command(shape, arguments.threads, "cuda"),
-                           torch_command(shape, arguments.threads, "cuda", compiled=True), ours],
+                           torch_command(shape, arguments.threads, "cuda", compiled=True), ours,
+                           [*ours, "--cuda-graph=false"]],
                           arguments.turns or 5, steps, "wall_ms")
-        eager, compiled, mine = (statistics.median(t) for t in times)
-        ratios = ["{:5.2f} /{:6.2f} /{:6.2f}".format(*spread(times[i], times[2])) for i in (0, 1)]
+        eager, compiled, mine, _ = (statistics.median(t) for t in times)
+        ratios = ["{:5.2f} /{:6.2f} /{:6.2f}".format(*spread(times[i], times[2])) for i in (0, 1, 3)]
         share = step_operations(shape, first["parameters"]) / (mine / 1e3) / rate
         print(f"{name:16} {eager:6.2f} ms {compiled:6.2f} ms {mine:6.2f} ms   {ratios[0]:22} {ratios[1]:22} "
-              f"{shape.target:5.1f}x {share:9.0%}", flush=True)
+              f"{ratios[2]:22} {shape.target:5.1f}x {share:9.0%}", flush=True)
 
 
 def main():

@@ -35,6 +35,7 @@ struct Options {
   bool tied = true;
   std::string head = "vanilla", kind = "transformer";  // an lstm carries its states from step to step
   std::string device = "cpu", precision = "f32";
+  bool cuda_graph = true;  // forward and backward pass as one graph on a GPU
   int threads = 2;
 };
 
@@ -70,6 +71,8 @@ class Training {
         model_(backend_of(o), DType::f32, settings_of(o), o.vocab, o.length),
         tape_(model_.parameters().backend()) {
     model_.initialise(0);
+    const auto step_graph = model_.parameters().backend().step_graph;
+    if (step_graph && o.cuda_graph) graph_ = step_graph(true);
     optimizer_ = std::make_unique<optim::Optimizer>(model_.parameters(), optim::OptimizerOptions{});
     // Eight batches of sequences that repeat one symbol, as in SpamLang.
     const Random random(0, "step_time");
@@ -84,13 +87,21 @@ class Training {
   // One update; returns the loss.
   double step() {
     const std::vector<int32_t>& symbols = batches_[steps_++ % batches_.size()];
-    tape_.begin({});
-    nn::ModelInput in;
-    in.tokens = tape_.constant(symbols, shape_);
-    in.targets = tape_.constant(symbols, shape_);
-    if (recurrent_) in.carry = &carry_;
-    const Tensor loss = ops::mean(tape_, nn::training_loss(tape_, model_.forward(tape_, in)));
-    tape_.backward(loss);
+    Tensor loss;
+    const auto work = [&] {
+      tape_.begin({.read_later = true});
+      nn::ModelInput in;
+      in.tokens = tape_.constant(symbols, shape_);
+      in.targets = tape_.constant(symbols, shape_);
+      if (recurrent_) in.carry = &carry_;
+      loss = ops::mean(tape_, nn::training_loss(tape_, model_.forward(tape_, in)));
+      tape_.backward(loss);
+    };
+    if (graph_)
+      graph_->run(work);
+    else
+      work();
+    tape_.finish_reads();
     optimizer_->step(1e-3, optim::clip_scale(optim::gradient_norm(model_.parameters()), 1.0));
     return to_host<float>(tape_.backend(), loss)[0];
   }
@@ -102,6 +113,7 @@ class Training {
   nn::Carry carry_;
   nn::Model model_;
   Tape tape_;
+  std::unique_ptr<StepGraph> graph_;
   std::unique_ptr<optim::Optimizer> optimizer_;
   std::vector<std::vector<int32_t>> batches_;
   size_t steps_ = 0;
@@ -122,6 +134,7 @@ int main(int argc, char** argv) {
   app.add_option("--tied", o.tied);
   app.add_option("--head", o.head);
   app.add_option("--kind", o.kind);
+  app.add_option("--cuda-graph", o.cuda_graph);
   app.add_option("--device", o.device)->check(CLI::IsMember({"cpu", "cuda"}));
   app.add_option("--precision", o.precision)->check(CLI::IsMember({"f32", "tf32", "bf16"}));
   app.add_option("--threads", o.threads);

@@ -38,8 +38,8 @@ part kernels "$copylab" check backends
 part golden env COPYLAB_TEST_BACKEND=cuda "$tests" "[golden]"
 part tests "$tests"
 
-# One pass over every kernel, float32 and float64, and over models with every head.
-for tool in memcheck racecheck; do
+# Every kernel, float32 and float64, models with every head, and some updates of training, with step graphs and without.
+for tool in memcheck racecheck synccheck; do
   part "$tool" compute-sanitizer --tool "$tool" --error-exitcode 1 "$copylab" check backends
 done
 

@@ -57,12 +57,14 @@ const std::vector<int32_t>& stream() {
   return ids;
 }
 
-nn::ModelInput stretch(Tape& tape, int64_t first, int64_t length, int64_t rows = kLanes) {
+// The first `unlabelled` positions have no target.
+nn::ModelInput stretch(Tape& tape, int64_t first, int64_t length, int64_t rows = kLanes,
+                       int64_t unlabelled = 0) {
   std::vector<int32_t> tokens, targets;
   for (int64_t b = 0; b < rows; ++b)
     for (int64_t t = first; t < first + length; ++t) {
       tokens.push_back(stream()[b * (kLong + 1) + t]);
-      targets.push_back(stream()[b * (kLong + 1) + t + 1]);
+      targets.push_back(t < first + unlabelled ? -1 : stream()[b * (kLong + 1) + t + 1]);
     }
   nn::ModelInput in;
   in.tokens = tape.constant(tokens, {rows, length});
@@ -199,10 +201,8 @@ std::vector<double> losses_and_gradient(nn::Model& model, int64_t length, int64_
                                         nn::Carry* carry, int64_t first = 0) {
   Tape tape(cpu_backend());
   tape.begin({});
-  nn::ModelInput in = stretch(tape, first, length);
+  nn::ModelInput in = stretch(tape, first, length, kLanes, first_label);
   in.carry = carry;
-  int32_t* targets = in.targets.data<int32_t>();
-  for (int64_t b = 0; b < kLanes; ++b) std::fill_n(targets + b * length, first_label, -1);
   const nn::HeadOutput out = model.forward(tape, in);
   tape.backward(ops::weighted_sum(tape, nn::training_loss(tape, out)));
   return to_host<double>(cpu_backend(), out.nll);

@@ -18,7 +18,8 @@ const Backend& emulator::backend() {
                                copy_to_device,
                                read,
                                kernel_table<float>(),
-                               kernel_table<double>()};
+                               kernel_table<double>(),
+                               step_graph};
   return backend;
 }
 

@@ -123,8 +123,7 @@ struct Fibers {
   Context scheduler;
   void* scheduler_fiber = this_fiber();
   char start = 0, end = 0;  // clocks
-  void (*call)(const void*) = nullptr;
-  const void* closure = nullptr;
+  const Launch* launch = nullptr;
 };
 Fibers& fibers() {
   static Fibers instance;
@@ -139,7 +138,7 @@ void to_scheduler() {
 void fiber_main() {
   Fibers& f = fibers();
   take_order(&f.start);
-  f.call(f.closure);
+  f.launch->thread(f.launch->kernel, f.launch->arguments);
   give_order(&f.end);
   self->done = true;
   to_scheduler();
@@ -225,15 +224,15 @@ void* shared_bytes(size_t bytes) {
   return out;
 }
 
-void run(const Grid& grid, void (*call)(const void*), const void* closure) {
+void run(const Launch& launch) {
+  const Grid& grid = launch.grid;
   expect(grid.threads > 0 && grid.threads % kWarp == 0 && grid.threads <= kMostThreads && grid.blocks > 0 &&
              grid.blocks < int64_t{1} << 31,
          "emulator", "{}:{}: a grid of {} blocks of {} threads", grid.where.file_name(), grid.where.line(),
          grid.blocks, grid.threads);
   const DeviceAccess access;
   Fibers& f = fibers();
-  f.call = call;
-  f.closure = closure;
+  f.launch = &launch;
   const int64_t at_once = std::max(1, kThreadsAtOnce / grid.threads);
   std::vector<std::unique_ptr<Block>> blocks;
   for (int64_t i = 0; i < std::min(at_once, grid.blocks); ++i)

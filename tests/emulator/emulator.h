@@ -8,6 +8,8 @@
 // races whether or not they show.
 #pragma once
 
+#include <functional>
+
 #include "core/backend.h"
 #include "core/cuda/machine.h"
 
@@ -16,6 +18,11 @@ namespace copylab::cuda::emulator {
 enum class Mode { forward, reversed };
 Mode mode();
 void set_mode(Mode mode);
+
+// Runs a grid.
+void run(const Launch& launch);
+// Does it, or keeps it where a Capture is being filled.
+void perform(std::function<void()> command);
 
 // The kernels of core/cuda/kernels on the host. Its memory can be read and written by kernels and by copies
 // alone: other host code that touches it stops the program, as it would not work on a GPU either.

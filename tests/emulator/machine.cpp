@@ -7,9 +7,11 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <numeric>
 
 #include "core/cuda/caching_allocator.h"
+#include "core/cuda/recorder.h"
 #include "core/error.h"
 #include "tests/emulator/emulator.h"
 
@@ -89,9 +91,25 @@ float widen(Bf16 x) {
   return out;
 }
 
+// Does `command`, now or as part of a recorded step.
+void perform(const char* what, std::initializer_list<int64_t> key, std::function<void()> command) {
+  if (!wanted(what, key)) return;
+  emulator::perform([command = std::move(command)] {
+    const emulator::DeviceAccess access;
+    command();
+  });
+}
+
+template <class In, class Out>
+void perform(const Product<In, Out>& p, std::function<void()> command) {
+  perform("multiply",
+          {p.m, p.n, p.k, key_of(p.a.data), p.a.row, p.a.transposed, p.a.stride, key_of(p.b.data), p.b.row,
+           p.b.transposed, p.b.stride, key_of(p.c), p.c_row, p.c_stride, p.add, p.batch},
+          std::move(command));
+}
+
 template <class T>
 void multiply_on_host(const Product<T>& p) {
-  const emulator::DeviceAccess access;
   for (int64_t i = 0; i < p.batch; ++i) {
     const auto operand = [i](const Matrix<T>& x, int64_t rows, int64_t columns) -> RowMajor<T> {
       const T* data = x.data + i * x.stride;
@@ -107,53 +125,7 @@ void multiply_on_host(const Product<T>& p) {
   }
 }
 
-}  // namespace
-
-namespace emulator {
-DeviceAccess::DeviceAccess() {
-  memory().open();
-}
-DeviceAccess::~DeviceAccess() {
-  memory().close();
-}
-}  // namespace emulator
-
-void* allocate(size_t bytes) {
-  return memory().allocate(bytes);
-}
-void release(void* data) {
-  memory().release(data);
-}
-void fill_zero(void* data, size_t bytes) {
-  const emulator::DeviceAccess access;
-  std::memset(data, 0, bytes);
-}
-void copy(void* to, const void* from, size_t bytes) {
-  const emulator::DeviceAccess access;
-  if (bytes) std::memcpy(to, from, bytes);
-}
-void copy_to_device(void* to, const void* from, size_t bytes) {
-  copy(to, from, bytes);
-}
-void copy_to_host(void* to, const void* from, size_t bytes) {
-  copy(to, from, bytes);
-}
-
-Precision precision() {
-  return chosen_precision;
-}
-void set_precision(Precision precision) {
-  chosen_precision = precision;
-}
-
-void blas(const Product<float>& p) {
-  multiply_on_host(p);
-}
-void blas(const Product<double>& p) {
-  multiply_on_host(p);
-}
-void blas(const Product<Bf16, float>& p) {
-  const emulator::DeviceAccess access;
+void multiply_on_host(const Product<Bf16, float>& p) {
   std::vector<float> a, b;
   const auto widened = [&](const Matrix<Bf16>& x, int64_t rows, int64_t columns, std::vector<float>& to) {
     const int64_t size = (p.batch - 1) * x.stride + ((x.transposed ? columns : rows) - 1) * x.row +
@@ -174,11 +146,64 @@ void blas(const Product<Bf16, float>& p) {
                            .batch = p.batch});
 }
 
-void sort(const int32_t* keys, int64_t n, int32_t* sorted, int32_t* order) {
+}  // namespace
+
+namespace emulator {
+DeviceAccess::DeviceAccess() {
+  memory().open();
+}
+DeviceAccess::~DeviceAccess() {
+  memory().close();
+}
+}  // namespace emulator
+
+void* allocate(size_t bytes) {
+  return memory().allocate(bytes);
+}
+void release(void* data) {
+  memory().release(data);
+}
+void fill_zero(void* data, size_t bytes) {
+  perform("fill_zero", {key_of(data), static_cast<int64_t>(bytes)}, [=] { std::memset(data, 0, bytes); });
+}
+void copy(void* to, const void* from, size_t bytes) {
+  perform("copy", {key_of(to), key_of(from), static_cast<int64_t>(bytes)},
+          [=] { std::memcpy(to, from, bytes); });
+}
+void copy_to_device(void* to, const void* from, size_t bytes) {
+  if (postponed(to, from, bytes)) return;
   const emulator::DeviceAccess access;
-  std::iota(order, order + n, 0);
-  std::stable_sort(order, order + n, [keys](int32_t a, int32_t b) { return keys[a] < keys[b]; });
-  for (int64_t i = 0; i < n; ++i) sorted[i] = keys[order[i]];
+  if (bytes) std::memcpy(to, from, bytes);
+}
+void copy_to_host(void* to, const void* from, size_t bytes) {
+  expect_no_recording();
+  const emulator::DeviceAccess access;
+  if (bytes) std::memcpy(to, from, bytes);
+}
+
+Precision precision() {
+  return chosen_precision;
+}
+void set_precision(Precision precision) {
+  chosen_precision = precision;
+}
+
+void blas(const Product<float>& p) {
+  perform(p, [p] { multiply_on_host(p); });
+}
+void blas(const Product<double>& p) {
+  perform(p, [p] { multiply_on_host(p); });
+}
+void blas(const Product<Bf16, float>& p) {
+  perform(p, [p] { multiply_on_host(p); });
+}
+
+void sort(const int32_t* keys, int64_t n, int32_t* sorted, int32_t* order) {
+  perform("sort", {key_of(keys), n, key_of(sorted), key_of(order)}, [=] {
+    std::iota(order, order + n, 0);
+    std::stable_sort(order, order + n, [keys](int32_t a, int32_t b) { return keys[a] < keys[b]; });
+    for (int64_t i = 0; i < n; ++i) sorted[i] = keys[order[i]];
+  });
 }
 
 uint64_t* index_errors() {

@@ -19,6 +19,22 @@ TEST_CASE("models of every head give the same numbers on the emulated backend", 
   }
 }
 
+TEST_CASE("check backends: training gives the same bits again and by recorded steps", "[emulator]") {
+  const cuda::emulator::DeviceAccess open;
+  const TrainingCheck check = check_training(cuda::emulator::backend(), check_settings());
+  CHECK(check.is_right());
+  CHECK(check.counts.recorded == 1);
+  // A kernel that depends on more than its arguments.
+  static const KernelTable<float>& right = cuda::emulator::backend().f32;
+  static float factor = 1;
+  Backend wrong = cuda::emulator::backend();
+  wrong.f32.swiglu = [](const float* gate, const float* up, float* y, int64_t n) {
+    right.swiglu(gate, up, y, n);
+    right.affine(y, factor *= 1.001f, 0, y, n, false);
+  };
+  CHECK_FALSE(check_training(wrong, check_settings()).again);
+}
+
 TEST_CASE("check backends: a kernel that is wrong by a thousandth is a bug", "[emulator]") {
   static const KernelTable<float>& right = cuda::emulator::backend().f32;
   Backend wrong = cuda::emulator::backend();

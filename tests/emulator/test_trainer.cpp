@@ -1,6 +1,6 @@
 // Training on the emulated backend: some updates of models with every head, with dropout and accumulation,
 // and of an LSTM on streams: near those of the CPU backend, the same bits in any order of blocks and threads,
-// and the same bits after a checkpoint.
+// after a checkpoint, and from recorded steps.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -137,5 +137,32 @@ TEST_CASE("training on the emulated backend resumes to the same bits", "[emulato
     forgetful.trainer->resume_at(kUpdates / 2);
     forgetful.train(kUpdates - kUpdates / 2);
     CHECK(forgetful.weights() != whole.weights());
+  }
+}
+
+TEST_CASE("training by recorded steps gives the same bits as command by command", "[emulator]") {
+  const Backend& emulated = cuda::emulator::backend();
+  std::vector<std::vector<std::string>> variants = trained_variants();
+  variants.push_back({"model.dropout=0"});
+  for (std::vector<std::string> changes : variants) {
+    INFO(fmt::format("{}", fmt::join(changes, " ")));
+    changes.push_back("train.cuda_graph=off");
+    Training direct(emulated, DType::f32, changes);
+    changes.back() = "train.cuda_graph=on";
+    Training recorded(emulated, DType::f32, changes);
+    std::optional<cuda::emulator::DeviceAccess> open;
+    if (changes.front().starts_with("head.kind=")) open.emplace();
+    direct.train(kUpdates);
+    recorded.train(kUpdates);
+    CHECK(recorded.numbers == direct.numbers);
+    CHECK(recorded.weights() == direct.weights());
+    CHECK(recorded.trainer->carry() == direct.trainer->carry());
+    CHECK(direct.trainer->graph_counts() == nullptr);
+    const StepGraph::Counts* counts = recorded.trainer->graph_counts();
+    REQUIRE(counts != nullptr);
+    CAPTURE(counts->direct, counts->recorded, counts->repeated, counts->updated);
+    CHECK(counts->direct == 1);
+    CHECK(counts->repeated > counts->recorded);
+    CHECK((counts->updated == 0) == (changes.front() == "model.dropout=0"));  // its step is an argument
   }
 }

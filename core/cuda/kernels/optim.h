@@ -6,6 +6,18 @@
 
 namespace copylab::cuda {
 
+CL_DEVICE bool decays(const DecayRanges& ranges, int64_t i) {
+  int64_t low = 0, high = ranges.count;  // the first range that ends behind i is in low..high
+  while (low < high) {
+    const int64_t middle = (low + high) / 2;
+    if (ranges.ends[middle] > i)
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return (low % 2 == 0) == ranges.first;
+}
+
 // Loshchilov & Hutter 2019, with the order of operations of PyTorch's AdamW: decay first, then
 // p -= lr/bias1 · m / (sqrt(v)/sqrt(bias2) + eps).
 template <class T>
@@ -20,17 +32,20 @@ void adamw(const AdamWArgs<T>& args) {
         const T v = a.v[i] * a.beta2 + g * g * (T(1) - a.beta2);
         a.m[i] = m;
         a.v[i] = v;
-        a.param[i] = a.param[i] * keep - m / (std::sqrt(v) * inv_sqrt_bias2 + a.eps) * step;
+        a.param[i] = a.param[i] * (decays(a.ranges, i) ? keep : T(1)) -
+                     m / (std::sqrt(v) * inv_sqrt_bias2 + a.eps) * step;
         if (a.zero_grad) a.grad[i] = 0;
       });
 }
 
 template <class T>
-void sgd(T* param, T* grad, int64_t n, T lr, T weight_decay, T grad_scale, bool zero_grad) {
+void sgd(T* param, T* grad, int64_t n, T lr, T weight_decay, T grad_scale, bool zero_grad,
+         const DecayRanges& decay_ranges) {
+  const DecayRanges ranges = decay_ranges;
   const T keep = T(1) - lr * weight_decay, step = lr * grad_scale;
   map(
       n, CL_LAMBDA(int64_t i) {
-        param[i] = param[i] * keep - grad[i] * step;
+        param[i] = param[i] * (decays(ranges, i) ? keep : T(1)) - grad[i] * step;
         if (zero_grad) grad[i] = 0;
       });
 }

@@ -61,7 +61,7 @@ TEST_CASE("adamw: the first step is lr in size, and zeros stay zeros", "[optim]"
 
 TEST_CASE("sgd: step, decay, clipping and clearing", "[optim]") {
   Guarded<double> p(5, 2.0), g(5, 3.0);
-  cpu_backend().f64.sgd(p.data(), g.data(), 5, 0.1, 0.01, 0.5, true);
+  cpu_backend().f64.sgd(p.data(), g.data(), 5, 0.1, 0.01, 0.5, true, {});
   for (int i = 0; i < 5; ++i) {
     CHECK(p[i] == Approx(2.0 - 0.1 * 0.01 * 2.0 - 0.1 * 0.5 * 3.0).epsilon(1e-15));
     CHECK(g[i] == 0.0);

@@ -80,10 +80,11 @@ TEST_CASE("Trainer: an auxiliary loss is minimised, and not reported", "[train]"
 
 TEST_CASE("Trainer: same bits for any number of threads", "[train]") {
   const Settings settings = check_settings({"task.vocab=3000", "task.length=64", "train.batch=16"});
-  const uint64_t one = training_hash(settings, 2, 1);
-  REQUIRE(training_hash(settings, 2, 2) == one);
-  REQUIRE(training_hash(settings, 2, 3) == one);
-  REQUIRE(training_hash(check_settings({"train.seed=2"}), 2, 1) != training_hash(check_settings(), 2, 1));
+  const uint64_t one = hash_with_threads(settings, 2, 1);
+  REQUIRE(hash_with_threads(settings, 2, 2) == one);
+  REQUIRE(hash_with_threads(settings, 2, 3) == one);
+  REQUIRE(hash_with_threads(check_settings({"train.seed=2"}), 2, 1) !=
+          hash_with_threads(check_settings(), 2, 1));
 }
 
 TEST_CASE("Trainer: NaN names the step and the op, and changes nothing", "[train]") {
