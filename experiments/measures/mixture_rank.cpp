@@ -17,10 +17,12 @@ Eigen::RowVectorXd log_mixture(const PointerTrace& trace, int64_t t, const Eigen
   // In log space, so that tokens of no weight keep their exact distance to the logits.
   Eigen::RowVectorXd log_p = log_softmax.array() + std::log(lm_share);
   Eigen::RowVectorXd pi = Eigen::RowVectorXd::Zero(log_p.size());
-  for (int64_t p = 0; p <= t; ++p) pi[trace.tokens[p]] += trace.weights(t, p);
+  const auto is_token = [&](int64_t p) { return trace.tokens[p] >= 0; };  // not before a stream's start
+  for (int64_t p = 0; p <= t; ++p)
+    if (is_token(p)) pi[trace.tokens[p]] += trace.weights(t, p);
   for (int64_t p = 0; p <= t; ++p) {
     const int32_t token = trace.tokens[p];
-    if (pi[token] <= 0) continue;
+    if (!is_token(p) || pi[token] <= 0) continue;
     const double a = log_p[token], b = std::log(gate) + std::log(pi[token]);
     log_p[token] = std::max(a, b) + std::log1p(std::exp(-std::abs(a - b)));
     pi[token] = 0;  // a token that occurs again has been counted

@@ -8,6 +8,8 @@
 
 #include "core/error.h"
 #include "core/random.h"
+#include "experiments/check/check_settings.h"
+#include "experiments/evaluate/loaded_run.h"
 #include "experiments/measures/gradient_rank.h"
 #include "experiments/measures/head_gradient.h"
 #include "experiments/measures/two_dimensions.h"
@@ -316,6 +318,30 @@ TEST_CASE("every measure runs on a small model and describes its arrays", "[meas
       }
     }
   }
+}
+
+TEST_CASE("every measure runs on streams that are pointed back at, or says why it cannot", "[measures]") {
+  Settings settings = check_settings(stream_changes());
+  for (const MeasureEntry& entry : measure_registry())
+    for (const Field& field : entry.fields()) settings.set(field.path, field.fallback);
+  const auto task = find_task(settings.text("task.name")).make(settings);
+  const auto model = make_model(settings, *task, cpu_backend()),
+             initial = make_model(settings, *task, cpu_backend());
+  model->initialise(1);
+  initial->initialise(2);
+  std::set<std::string> refused;
+  for (const MeasureEntry& entry : measure_registry()) {
+    INFO(entry.name);
+    MeasureOutput out;
+    try {
+      entry.run({*model, initial.get(), *task, settings, cpu_backend(), 1}, out);
+      CHECK(!out.arrays.empty());
+    } catch (const Error&) {
+      refused.insert(entry.name);
+    }
+  }
+  CHECK(refused == std::set<std::string>{"neural_cache", "head_knockout", "meta_path", "meta_cost",
+                                         "meta_attention_entropy", "rate_distortion"});
 }
 
 TEST_CASE("measures are registered under their own names and fields", "[measures]") {
