@@ -1,6 +1,7 @@
 // The CUDA backend: is there a GPU that this build has code for, and the table of its kernels.
 #include "core/backend.h"
 
+#include "core/cuda/architectures.h"
 #include "core/cuda/check.h"
 #include "core/cuda/gpu.h"
 #include "core/cuda/kernels/index.h"
@@ -17,8 +18,6 @@ extern template KernelTable<float> kernel_table<float>();
 extern template KernelTable<double> kernel_table<double>();
 
 namespace {
-
-__global__ void nothing() {}
 
 std::string version(int number) {
   return std::to_string(number / 1000) + "." + std::to_string(number % 1000 / 10);
@@ -44,12 +43,9 @@ std::string missing() {
   cudaDeviceProp found;
   if (error == cudaSuccess) error = cudaGetDeviceProperties(&found, 0);
   if (error != cudaSuccess) return driver_name + " says: " + cudaGetErrorString(error);
-  cudaFuncAttributes attributes;
-  error = cudaFuncGetAttributes(&attributes, nothing);
-  if (error == cudaSuccess) return "";
+  if (runs_on(COPYLAB_CUDA_ARCHITECTURES, found.major, found.minor)) return "";
   return std::string(found.name) + " (compute capability " + std::to_string(found.major) + "." +
-         std::to_string(found.minor) +
-         ") cannot run this build, which is for " COPYLAB_CUDA_ARCHITECTURES ": " + cudaGetErrorString(error);
+         std::to_string(found.minor) + ") cannot run this build, which is for " COPYLAB_CUDA_ARCHITECTURES;
 }
 
 }  // namespace

@@ -16,11 +16,12 @@
 namespace copylab {
 namespace {
 
-ScheduleOptions schedule_options(const RunOptions& options, const std::string& command) {
+ScheduleOptions schedule_options(const RunOptions& options, const std::string& command,
+                                 const std::vector<Cell>& cells) {
   ScheduleOptions schedule;
   schedule.root = results_root(options.out);
   schedule.processors = omp_get_num_procs();
-  schedule.jobs = options.jobs > 0 ? options.jobs : schedule.processors;
+  schedule.jobs = options.jobs > 0 ? options.jobs : default_jobs(cells, schedule.processors);
   schedule.command = command;
   schedule.fail_fast = options.fail_fast;
   schedule.worker = {this_program(), "worker"};
@@ -33,8 +34,17 @@ double cost_of(const Stage& stage) {
 
 }  // namespace
 
+int default_jobs(const std::vector<Cell>& cells, int processors) {
+  const bool gpu = std::any_of(cells.begin(), cells.end(), [](const Cell& cell) {
+    return std::any_of(cell.stages.begin(), cell.stages.end(),
+                       [](const Stage& stage) { return stage.settings.text("run.device") == "cuda"; });
+  });
+  return gpu ? 1 : processors;
+}
+
 void RunOptions::add_to(CLI::App& verb) {
-  verb.add_option("--jobs", jobs, "runs at a time; the threads are divided (default: one per processor)")
+  verb.add_option("--jobs", jobs,
+                  "runs at a time; the threads are divided (default: one per processor; on a GPU, one)")
       ->check(CLI::Range(1, 4096));
   verb.add_flag("--fail-fast", fail_fast, "start no more runs after a failure");
   verb.add_option("--out", out, "folder of the results (default: results)")->check(not_empty());
@@ -49,7 +59,7 @@ int run_expansion(const Expansion& expansion, const RunOptions& options, const s
   display.say(fmt::format("{}{}: {}{} cells; results in {}", e.name,
                           e.preset.empty() ? "" : " (" + e.preset + ")", e.select ? "up to " : "",
                           expansion.largest_count(), file.parent_path().string()));
-  Scheduler scheduler(schedule_options(options, command), display);
+  Scheduler scheduler(schedule_options(options, command, expansion.first()), display);
   scheduler.set_cost(cost_of);
   run_sweep(expansion, scheduler, root, command);
   print_summary(scheduler, display);
@@ -65,7 +75,7 @@ int run_settings(const Settings& settings, const RunOptions& options, const std:
   stage.id = run_id(settings);
   stage.folder = settings.text("run.experiment") + "/" + settings.text("run.cell") + "-" + stage.id;
   cell.stages.push_back(stage);
-  Scheduler scheduler(schedule_options(options, command), display);
+  Scheduler scheduler(schedule_options(options, command, {cell}), display);
   scheduler.set_cost(cost_of);
   scheduler.run({cell});
   print_summary(scheduler, display);

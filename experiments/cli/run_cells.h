@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "experiments/cli/common.h"
 
@@ -15,6 +16,9 @@ struct RunOptions {
 
   void add_to(CLI::App& verb);
 };
+
+// Runs at a time where nobody says: one per processor, or one if any is for the GPU, which they would share.
+int default_jobs(const std::vector<Cell>& cells, int processors);
 
 int run_expansion(const Expansion& expansion, const RunOptions& options, const std::string& command);
 // A run's config.yaml: that one run.

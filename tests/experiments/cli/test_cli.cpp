@@ -6,6 +6,8 @@
 
 #include "core/backend.h"
 #include "core/io/hdf5.h"
+#include "experiments/check/check_settings.h"
+#include "experiments/cli/run_cells.h"
 #include "experiments/cli/verbs.h"
 #include "tests/catch.h"
 #include "tests/messages.h"
@@ -181,4 +183,26 @@ TEST_CASE("status names a damaged sweep file and goes on", "[cli]") {
   CHECK(result.code == 0);
   CHECK(contains(result.out, "a: no runs\n  unreadable sweep-quick.h5: "));
   CHECK(contains(result.out, "b: no runs\n  unreadable sweep-quick.h5: "));
+}
+
+TEST_CASE("CLI: what only a GPU can do is refused on the CPU, in one line", "[cli]") {
+  for (const auto& [assignment, message] :
+       {std::pair("run.precision=bf16", "run.precision=bf16: needs run.device=cuda"),
+        std::pair("train.cuda_graph=on", "train.cuda_graph=on: needs run.device=cuda")}) {
+    const Result result = call({"run", "spamlang", "--preset", "smoke", assignment, "--no-figures"});
+    CHECK(result.code == 2);
+    CHECK(contains(result.err, message));
+    CHECK(std::count(result.err.begin(), result.err.end(), '\n') == 1);
+  }
+}
+
+TEST_CASE("CLI: runs on a GPU come one at a time unless --jobs says otherwise", "[cli]") {
+  Cell on_cpu;
+  on_cpu.stages.emplace_back();
+  on_cpu.stages.back().settings = check_settings();
+  Cell on_gpu = on_cpu;
+  on_gpu.stages.push_back(on_gpu.stages.back());
+  on_gpu.stages.back().settings.set("run.device", std::string("cuda"));
+  CHECK(default_jobs({on_cpu, on_cpu}, 6) == 6);
+  CHECK(default_jobs({on_cpu, on_gpu}, 6) == 1);
 }
