@@ -3,6 +3,8 @@
 
 #include "core/error.h"
 
+#include <fmt/format.h>
+
 namespace copylab {
 namespace {
 
@@ -14,6 +16,14 @@ const T& get(const Settings& settings, const std::string& path, const char* type
 }
 
 }  // namespace
+
+std::string format_value(const Value& value) {
+  if (const bool* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
+  if (const int64_t* integer = std::get_if<int64_t>(&value)) return fmt::format("{}", *integer);
+  if (const double* real = std::get_if<double>(&value)) return fmt::format("{}", *real);
+  if (const std::string* text = std::get_if<std::string>(&value)) return *text;
+  return fmt::format("[{}]", fmt::join(std::get<std::vector<int64_t>>(value), ", "));
+}
 
 const Value& Settings::at(const std::string& path) const {
   const auto it = values_.find(path);

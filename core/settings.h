@@ -13,6 +13,9 @@ namespace copylab {
 // A setting is one of these; integers and reals are told apart by the schema, not by spelling.
 using Value = std::variant<bool, int64_t, double, std::string, std::vector<int64_t>>;
 
+// Shortest text that reads back as the same value; the same on every machine.
+std::string format_value(const Value& value);
+
 // One entry of the schema. The part of the program that reads a setting declares it.
 struct Field {
   std::string path;                                       // dotted: "head.copy_self"

@@ -62,8 +62,6 @@ void append_position(const Backend& backend, const Tensor& x, int64_t t, std::ve
 }  // namespace
 
 LstmOptions lstm_options(const Settings& settings) {
-  expect(settings.text("model.meta_attention") == "none", "lstm",
-         "model.meta_attention = {} needs model.kind = transformer", settings.text("model.meta_attention"));
   LstmOptions o{};
   o.dim = settings.integer("model.dim");
   o.layers = settings.integer("model.layers");

@@ -2,6 +2,7 @@
 #include "core/nn/model.h"
 
 #include <algorithm>
+#include <set>
 
 #include "core/nn/backbone.h"
 #include "core/nn/transformer.h"
@@ -10,8 +11,47 @@
 
 namespace copylab::nn {
 
+namespace {
+
+// What every backbone reads, and what comes with model.preset.
+std::vector<Field> shared_fields() {
+  std::vector<std::string> names;
+  for (const TransformerPreset& preset : transformer_presets()) names.push_back(preset.name);
+  const TransformerPreset& nano = transformer_presets().front();
+  constexpr double kMany = 1 << 20;
+  return {
+      {"model.preset", std::string(nano.name),
+       "named shape: the defaults of model.dim, model.layers, model.heads and model.kv_heads", 0, 0, names,
+       false},
+      {"model.dim", nano.dim, "width D", 2, kMany},
+      {"model.layers", nano.layers, "blocks", 1, 4096},
+      {"model.heads", nano.heads, "query heads", 1, 4096},
+      {"model.kv_heads", nano.kv_heads, "key/value heads, each shared by heads/kv_heads query heads", 1,
+       4096},
+      {"model.dropout", 0.0,
+       "dropout rate: transformer, of attention and feed-forward outputs; lstm, of embeddings, layer inputs "
+       "and output, with one mask for all positions of a sequence",
+       0.0, 0.99},
+  };
+}
+
+// A setting that only another backbone reads would make another run with the same numbers.
+void expect_settings_of(const BackboneEntry& chosen, const Settings& settings) {
+  std::set<std::string> own;
+  for (const Field& field : chosen.fields()) own.insert(field.path);
+  for (const BackboneEntry& other : backbone_registry())
+    for (const Field& field : other.fields()) {
+      const Value& value = settings.at(field.path);
+      expect(own.count(field.path) || value == field.fallback, "model",
+             "{} = {} needs model.kind = {}: got {}", field.path, format_value(value), other.name,
+             chosen.name);
+    }
+}
+
+}  // namespace
+
 std::vector<Field> model_fields() {
-  std::vector<Field> fields;
+  std::vector<Field> fields = shared_fields();
   std::vector<std::string> kinds;
   for (const BackboneEntry& entry : backbone_registry()) {
     kinds.push_back(entry.name);
@@ -78,6 +118,7 @@ void remember(const Backend& backend, const HeadInput& in, const Tensor& h, int6
 Model::Model(const Backend& backend, DType dtype, const Settings& settings, int64_t vocab, int64_t max_length)
     : parameters_(backend, dtype), vocab_(vocab) {
   const BackboneEntry& backbone = find_backbone(settings.text("model.kind"));
+  expect_settings_of(backbone, settings);
   const HeadEntry& head = find_head(settings.text("head.kind"));
   const bool tied = settings.flag("model.tied");
   const int64_t rows = vocab + (tied ? head.extra_rows(settings) : 0);

@@ -14,23 +14,12 @@ namespace copylab::nn {
 namespace {
 
 std::vector<Field> fields() {
-  std::vector<std::string> names;
-  for (const TransformerPreset& preset : transformer_presets()) names.push_back(preset.name);
-  const TransformerPreset& nano = transformer_presets().front();
   constexpr double kMany = 1 << 20;
   const auto later = [](Field field) {
     field.later = true;
     return field;
   };
   return {
-      {"model.preset", std::string(nano.name),
-       "named shape: the defaults of model.dim, model.layers, model.heads and model.kv_heads", 0, 0, names,
-       false},
-      {"model.dim", nano.dim, "width D", 2, kMany},
-      {"model.layers", nano.layers, "blocks", 1, 4096},
-      {"model.heads", nano.heads, "query heads", 1, 4096},
-      {"model.kv_heads", nano.kv_heads, "key/value heads, each shared by heads/kv_heads query heads", 1,
-       4096},
       {"model.ffn", int64_t{0},
        "inner width of the feed-forward; 0 = 8/3 of the width, rounded up to 32, or 4 times the width with "
        "relu. Meta-attention adds as many weights as 4/3 of the width more here, 2 times the width with relu",
@@ -46,10 +35,6 @@ std::vector<Field> fields() {
       {"model.rope_theta", 10000.0, "base of the rotary frequencies", 1.0, 1e9},
       {"model.norm_eps", 1e-5, "epsilon of the norms", 0.0, 1.0},
       {"model.init_std", 0.0, "standard deviation of initial weights; 0 = 1/sqrt(D)", 0.0, 10.0},
-      {"model.dropout", 0.0,
-       "dropout rate: transformer, of attention and feed-forward outputs; lstm, of embeddings, layer inputs "
-       "and output, with one mask for all positions of a sequence",
-       0.0, 0.99},
       later({"model.norm",
              std::string("rms"),
              "norm before attention, before the feed-forward and at the end: RMSNorm or LayerNorm",
@@ -152,9 +137,6 @@ PositionOptions position_options(const Settings& settings) {
 }  // namespace
 
 TransformerOptions transformer_options(const Settings& settings) {
-  for (const char* rate : {"model.zoneout_h", "model.zoneout_c"})
-    expect(settings.real(rate) == 0, "transformer", "{} = {} needs model.kind = lstm", rate,
-           settings.real(rate));
   TransformerOptions options{};
   TransformerShape& s = options.shape;
   s.dim = settings.integer("model.dim");
@@ -185,6 +167,8 @@ TransformerOptions transformer_options(const Settings& settings) {
                  : meta == "last"  ? MetaBlocks::last
                                    : MetaBlocks::none;
   options.meta_dense = settings.flag("model.meta_dense");
+  expect(!options.meta_dense || options.meta != MetaBlocks::none, "transformer",
+         "model.meta_dense = true needs model.meta_attention");
   return options;
 }
 

@@ -110,19 +110,13 @@ std::vector<std::vector<std::string>> head_variants() {
 std::vector<std::vector<std::string>> stream_variants() {
   std::vector<std::vector<std::string>> variants;
   for (const nn::HeadEntry& head : nn::head_registry()) {
-    std::vector<std::string> variant = {"model.kind=lstm",
-                                        "model.layers=2",
-                                        "model.dropout=0.3",
-                                        "model.zoneout_h=0.2",
-                                        "model.zoneout_c=0.3",
-                                        "task.name=text",
-                                        "task.corpus=tinyshakespeare",
-                                        "task.level=byte",
-                                        "task.vocab=0",
-                                        "task.lanes=2",
-                                        "train.batch=2",
-                                        "train.accumulate=1",
-                                        std::string("head.kind=") + head.name};
+    std::vector<std::string> variant = {"model.kind=lstm",     "model.layers=2",
+                                        "model.ffn=0",         "model.dropout=0.3",
+                                        "model.zoneout_h=0.2", "model.zoneout_c=0.3",
+                                        "task.name=text",      "task.corpus=tinyshakespeare",
+                                        "task.level=byte",     "task.vocab=0",
+                                        "task.lanes=2",        "train.batch=2",
+                                        "train.accumulate=1",  std::string("head.kind=") + head.name};
     const std::vector<Field> fields = head.fields();
     const auto has = [&](const char* path) {
       return std::any_of(fields.begin(), fields.end(),

@@ -20,19 +20,11 @@ Settings check_settings(const std::vector<std::string>& changes) {
 }
 
 std::vector<std::string> stream_changes() {
-  return {"model.kind=lstm",
-          "model.layers=2",
-          "model.zoneout_h=0.1",
-          "model.zoneout_c=0.2",
-          "head.kind=pointer_sentinel",
-          "head.window=20",
-          "task.name=text",
-          "task.corpus=tinyshakespeare",
-          "task.level=byte",
-          "task.vocab=0",
-          "task.length=16",
-          "task.lanes=4",
-          "train.accumulate=1"};
+  return {"model.kind=lstm",     "model.layers=2",      "model.ffn=0",
+          "model.zoneout_h=0.1", "model.zoneout_c=0.2", "head.kind=pointer_sentinel",
+          "head.window=20",      "task.name=text",      "task.corpus=tinyshakespeare",
+          "task.level=byte",     "task.vocab=0",        "task.length=16",
+          "task.lanes=4",        "train.accumulate=1"};
 }
 
 }  // namespace copylab

@@ -23,16 +23,12 @@ std::optional<T> parse_number(const std::string& text) {
   return value;
 }
 
-std::string format_real(double value) {
-  return fmt::format("{}", value);
-}
-
 bool in_range(const Field& field, double value) {
   return value >= field.min && value <= field.max;
 }
 
 std::string range_text(const Field& field, bool whole) {
-  const auto text = [&](double v) { return whole ? fmt::format("{:.0f}", v) : format_real(v); };
+  const auto text = [&](double v) { return whole ? fmt::format("{:.0f}", v) : format_value(v); };
   const bool low = std::isfinite(field.min), high = std::isfinite(field.max);
   if (low && high) return fmt::format(" from {} to {}", text(field.min), text(field.max));
   if (low) return fmt::format(", {} or more", text(field.min));
@@ -119,14 +115,6 @@ std::string expectation(const Field& field) {
     return fmt::format("one of {}", fmt::join(field.choices, ", "));
   }
   return fmt::format("a list such as [1, 2], each an integer{}", range_text(field, true));
-}
-
-std::string format_value(const Value& value) {
-  if (const bool* flag = std::get_if<bool>(&value)) return *flag ? "true" : "false";
-  if (const int64_t* integer = std::get_if<int64_t>(&value)) return fmt::format("{}", *integer);
-  if (const double* real = std::get_if<double>(&value)) return format_real(*real);
-  if (const std::string* text = std::get_if<std::string>(&value)) return *text;
-  return fmt::format("[{}]", fmt::join(std::get<std::vector<int64_t>>(value), ", "));
 }
 
 }  // namespace copylab

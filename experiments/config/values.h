@@ -1,4 +1,4 @@
-// Values: from the text that a user wrote to a typed value, and back to canonical text.
+// Values: from the text that a user wrote to a typed value (format_value goes back).
 #pragma once
 
 #include "core/settings.h"
@@ -18,8 +18,5 @@ Value parse_value(const Field& field, const RawValue& raw);
 // What a field accepts: "an integer from 1 to 3", "one of slot, sigmoid".
 std::string expectation(const Field& field);
 std::string type_name(const Field& field);  // "integer", "real", "flag", "text", "list"
-
-// Shortest text that reads back as the same value; the same on every machine.
-std::string format_value(const Value& value);
 
 }  // namespace copylab

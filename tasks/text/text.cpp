@@ -88,6 +88,9 @@ class TextTask : public Task {
                                 .content = settings.text("task.content")});
     const int64_t lanes = settings.integer("task.lanes");
     expect(lanes == 0 || metas_ == 0, "text", "task.meta_rate needs sequences: task.lanes = 0");
+    expect(lanes == 0 || !settings.flag("task.cross_documents"), "text",
+           "task.cross_documents = true needs sequences: streams (task.lanes = {}) cross documents anyway",
+           lanes);
     expect(lanes > 0 || advance_ == length_, "text", "task.advance = {} needs streams: set task.lanes",
            advance_);
     for (const Split split : {Split::train, Split::valid, Split::test}) {

@@ -49,7 +49,7 @@ Settings settings_of(const Options& o) {
   s.set("model.layers", o.layers);
   s.set("model.heads", o.heads);
   s.set("model.kv_heads", o.heads);
-  s.set("model.ffn", o.ffn);
+  if (o.kind == "transformer") s.set("model.ffn", o.ffn);
   s.set("model.tied", o.tied);
   return s;
 }

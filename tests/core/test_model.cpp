@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <tuple>
 
 #include "core/nn/heads/heads.h"
 #include "tests/catch.h"
+#include "tests/messages.h"
 
 using namespace copylab;
 
@@ -338,6 +340,33 @@ TEST_CASE("the most probable token of a mixture of softmaxes is that of the dens
   }
   INFO("positions whose most probable token is no component's favourite");
   CHECK(beyond_the_components > 0);
+}
+
+TEST_CASE("what only another backbone reads is refused, not ignored", "[model]") {
+  const auto error_of = [](std::map<std::string, Value> changes) {
+    return testing::message_of(
+        [&] { nn::Model(cpu_backend(), DType::f32, settings_for("vanilla", changes), 10, 8); });
+  };
+  const Value lstm = std::string("lstm");
+  CHECK(error_of({{"model.zoneout_h", 0.1}}) ==
+        "[model] model.zoneout_h = 0.1 needs model.kind = lstm: got transformer");
+  CHECK(error_of({{"model.init_range", 0.1}}) ==
+        "[model] model.init_range = 0.1 needs model.kind = lstm: got transformer");
+  for (const auto& [path, value, text] : std::initializer_list<std::tuple<const char*, Value, const char*>>{
+           {"model.yarn.scale", 4.0, "4"},
+           {"model.positions", std::string("none"), "none"},
+           {"model.max_positions", int64_t{99}, "99"},
+           {"model.backbone", std::string("sliding"), "sliding"},
+           {"model.meta_attention", std::string("all"), "all"},
+           {"model.meta_dense", true, "true"}})
+    CHECK(error_of({{"model.kind", lstm}, {path, value}}) ==
+          fmt::format("[model] {} = {} needs model.kind = transformer: got lstm", path, text));
+  // They read these, or take them from a preset.
+  CHECK(error_of({{"model.kind", lstm},
+                  {"model.dim", int64_t{12}},
+                  {"model.layers", int64_t{2}},
+                  {"model.heads", int64_t{3}},
+                  {"model.dropout", 0.5}}) == "no error");
 }
 
 TEST_CASE("heads refuse auxiliary losses that they cannot have", "[model][heads]") {

@@ -283,12 +283,6 @@ TEST_CASE("A transformer on streams points back, but starts each stretch anew", 
   CHECK(to_host<double>(cpu_backend(), model->forward(tape, in).sink)[0] != with[0]);
 }
 
-TEST_CASE("An LSTM refuses what only a transformer has", "[stream]") {
-  CHECK(error_of([] {
-          make("vanilla", {{"model.meta_attention", std::string("all")}});
-        }) == "[lstm] model.meta_attention = all needs model.kind = transformer");
-}
-
 TEST_CASE("A carry of another shape is refused", "[stream]") {
   const auto model = make("pointer_sentinel", {{"head.window", int64_t{5}}});
   Tape tape(cpu_backend());

@@ -80,6 +80,7 @@ TEST_CASE("Every backbone trains with every head, on sequences and on streams", 
           std::vector<std::string> changes = stream ? stream_changes() : std::vector<std::string>{};
           std::erase(changes, "head.window=20");
           std::erase_if(changes, [](const std::string& c) { return c.starts_with("model.zoneout"); });
+          if (!declares(backbone.fields(), "model.ffn")) changes.push_back("model.ffn=0");
           if (declares(backbone.fields(), "model.zoneout_h"))
             for (const char* assignment :
                  {"model.zoneout_h=0.1", "model.zoneout_c=0.1", "model.init_range=0.05"})

@@ -194,13 +194,8 @@ TEST_CASE("Transformer: what positions cannot do is said", "[transformer]") {
                        {"model.yarn.original_length", int64_t{8}},
                        {"model.yarn.beta_slow", 40.0}}) ==
         "[transformer] 0 < model.yarn.beta_slow < model.yarn.beta_fast expected: got 40, 32");
-}
-
-TEST_CASE("Transformer: what only an LSTM has is refused, not ignored", "[transformer]") {
-  CHECK(options_error({{"model.zoneout_h", 0.1}}) ==
-        "[transformer] model.zoneout_h = 0.1 needs model.kind = lstm");
-  CHECK(options_error({{"model.zoneout_c", 0.2}}) ==
-        "[transformer] model.zoneout_c = 0.2 needs model.kind = lstm");
+  CHECK(options_error({{"model.meta_dense", true}}) ==
+        "[transformer] model.meta_dense = true needs model.meta_attention");
 }
 
 TEST_CASE("Transformer: YaRN changes angles and temperature, and nothing at scale 1", "[transformer]") {

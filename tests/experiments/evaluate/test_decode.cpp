@@ -63,8 +63,8 @@ TEST_CASE("decode: the most probable token of the mixture at every step", "[eval
 TEST_CASE("decode: a model that carries its context on reads each token once, and forgets none",
           "[evaluate][stream]") {
   for (const char* window : {"head.window=5", "head.window=0"}) {
-    const Settings settings =
-        check_settings({"model.kind=lstm", "head.kind=pointer_sentinel", window, "task.vocab=16"});
+    const Settings settings = check_settings(
+        {"model.kind=lstm", "model.ffn=0", "head.kind=pointer_sentinel", window, "task.vocab=16"});
     const auto task = find_task(settings.text("task.name")).make(settings);
     const auto model = pointer_model(settings, *task);
     for (const auto& entry : model->parameters().entries())  // far from uniform

@@ -93,7 +93,7 @@ TEST_CASE("the current position takes most of the pointer where the query is the
     const Settings settings = check_settings(
         {"run.measures=pointer_distance", "task.name=text", "task.corpus=tinyshakespeare", "task.level=word",
          "task.vocab=300", "task.length=20", "task.lanes=3", "train.batch=3", "train.accumulate=1",
-         "model.kind=lstm", "model.dim=32", "model.layers=1", "model.init_range=1",
+         "model.kind=lstm", "model.ffn=0", "model.dim=32", "model.layers=1", "model.init_range=1",
          "head.kind=pointer_sentinel", "head.window=30", "head.projection=" + projection,
          "measure.pointer_distance.sequences=12"});
     const auto task = find_task("text").make(settings);
