@@ -17,15 +17,20 @@
 #include <cuda_runtime.h>
 #define CL_DEVICE __device__ inline  // a function that kernels call
 #define CL_KERNEL __global__ void    // a function that launch() starts
-#define CL_LAMBDA [=] __device__     // a closure that a kernel calls
+// The same with at most so many threads, of which so many blocks fit on a multiprocessor.
+#define CL_KERNEL_OF(threads, blocks) __global__ void __launch_bounds__(threads, blocks)
+#define CL_LAMBDA [=] __device__  // a closure that a kernel calls
 #define CL_SHARED(type, name, count) __shared__ type name[count]
 #define CL_UNROLL _Pragma("unroll")
+#define CL_ROLL _Pragma("unroll 1")  // a loop that is to stay one
 #else
 #define CL_DEVICE inline
 #define CL_KERNEL inline void
+#define CL_KERNEL_OF(threads, blocks) inline void
 #define CL_LAMBDA [=]
 #define CL_SHARED(type, name, count) type* const name = ::copylab::cuda::emulator::shared<type>(count)
 #define CL_UNROLL
+#define CL_ROLL
 #endif
 
 namespace copylab::cuda {
@@ -71,6 +76,8 @@ extern constinit thread_local Place place;  // of the CUDA thread that runs on t
 void sync_block();
 // Each lane of a warp gives `value` and takes that of lane `from`.
 void exchange(const void* value, void* taken, size_t bytes, int from);
+// Each lane of a warp gives `value` and takes those of all lanes, one after another.
+void gather(const void* value, void* taken, size_t bytes);
 // Memory of the block: successive calls of a thread give what the other threads' calls gave them.
 void* shared_bytes(size_t bytes);
 template <class T>

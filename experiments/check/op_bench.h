@@ -22,7 +22,8 @@ class OpBench {
  public:
   using Number = T;
 
-  explicit OpBench(const Backend& backend) : backend_(backend) {}
+  // With `bf16`, inputs are numbers that rounding to bfloat16 leaves alone.
+  explicit OpBench(const Backend& backend, bool bf16 = false) : backend_(backend), bf16_(bf16) {}
   ~OpBench() {
     for (const auto& [name, array] : arrays_) backend_.release(array.data);
   }
@@ -36,7 +37,10 @@ class OpBench {
     if (!wanted) return nullptr;
     const Random random(17, name);
     std::vector<T> host(n);
-    for (int64_t i = 0; i < n; ++i) host[i] = static_cast<float>(scale * random.normal(i));
+    for (int64_t i = 0; i < n; ++i) {
+      host[i] = static_cast<float>(scale * random.normal(i));
+      if (bf16_) host[i] = rounded(host[i]);
+    }
     return place(name, host);
   }
   // Integers low..high-1.
@@ -80,6 +84,12 @@ class OpBench {
   }
 
  private:
+  static T rounded(T x) {
+    int exponent;
+    std::frexp(x, &exponent);
+    return std::ldexp(std::nearbyint(std::ldexp(x, 8 - exponent)), exponent - 8);
+  }
+
   static constexpr int kGuards = 16;
   static constexpr double kGuard = 77;
   struct Array {
@@ -95,6 +105,7 @@ class OpBench {
   }
 
   const Backend& backend_;
+  const bool bf16_;
   std::map<std::string, Array> arrays_;
   Arrays results_;
 };

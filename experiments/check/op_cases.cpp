@@ -297,14 +297,16 @@ void add_rope(Cases& cases) {
 void add_attention(Cases& cases) {
   struct Shape {
     int64_t batch, length, heads, kv_heads, dim, window;
-    int options;  // bias 1, allowed 2, marked 4, segment 8, probs 16
+    int options;  // bias 1, allowed 2, marked 4, segment 8, probs 16, segments of 130 positions 32
   };
-  const Shape shapes[] = {{1, 1, 1, 1, 1, 0, 16},   {2, 31, 2, 1, 5, 0, 16}, {1, 33, 4, 2, 32, 0, 0},
-                          {1, 127, 2, 2, 33, 0, 0}, {1, 70, 2, 1, 70, 9, 0}, {1, 40, 1, 1, 130, 33, 16},
-                          {2, 40, 2, 1, 8, 0, 1},   {2, 40, 2, 1, 8, 0, 2},  {2, 40, 2, 1, 8, 0, 4},
-                          {2, 40, 2, 1, 8, 0, 8},   {2, 40, 2, 1, 8, 7, 31}, {1, 127, 1, 1, 16, 32, 0}};
+  const Shape shapes[] = {{1, 1, 1, 1, 1, 0, 16},    {2, 31, 2, 1, 5, 0, 16},   {1, 33, 4, 2, 32, 0, 0},
+                          {1, 127, 2, 2, 33, 0, 0},  {1, 70, 2, 1, 70, 9, 0},   {1, 40, 1, 1, 130, 33, 16},
+                          {2, 40, 2, 1, 8, 0, 1},    {2, 40, 2, 1, 8, 0, 2},    {2, 40, 2, 1, 8, 0, 4},
+                          {2, 40, 2, 1, 8, 0, 8},    {2, 40, 2, 1, 8, 7, 31},   {1, 127, 1, 1, 16, 32, 0},
+                          {1, 70, 2, 1, 16, 0, 0},   {1, 150, 3, 1, 64, 0, 0},  {1, 200, 1, 1, 36, 70, 0},
+                          {1, 140, 1, 1, 128, 0, 4}, {2, 270, 1, 1, 12, 0, 32}, {1, 140, 2, 1, 64, 100, 3}};
   for (const Shape& s : shapes) {
-    const bool tiny = s.length == 33 || s.options == 31;
+    const bool tiny = s.length == 33 || (s.length == 70 && s.dim == 16) || s.options == 31;
     const std::string shape = fmt::format("B={} T={} H={}/{} d={} window={} options={}", s.batch, s.length,
                                           s.heads, s.kv_heads, s.dim, s.window, s.options);
     const int64_t queries = s.batch * s.length * s.heads, keys = s.batch * s.length * s.kv_heads;
@@ -325,13 +327,19 @@ void add_attention(Cases& cases) {
       a.allowed = b.flags("allowed", s.batch * s.length * s.length, 0.5, s.options & 2);
       a.marked = b.flags("marked", s.batch * s.length, 0.5, s.options & 4);
       a.segment = b.integers("segment", s.batch * s.length, 0, 2, s.options & 8);
+      if (s.options & 32) {
+        std::vector<int32_t> documents(s.batch * s.length);
+        for (size_t i = 0; i < documents.size(); ++i) documents[i] = static_cast<int32_t>(i / 130);
+        a.segment = b.place("documents", documents);
+      }
       a.out = b.numbers("out", queries * s.dim);
       a.lse = b.numbers("lse", queries);
       a.probs = b.numbers("probs", queries * s.length, s.options & 16);
       return a;
     };
     cases.add("attention", shape, tiny, [=](auto& b) { b.kernels().attention(args_of(b)); });
-    for (const int wanted : {1, 2, 4, 7})
+    for (const int wanted : {1, 2, 4, 7}) {
+      if (wanted < 7 && s.length > 130) continue;  // what is wanted does not depend on the length
       cases.add("attention_backward", fmt::format("{} gradients={}", shape, wanted), tiny && wanted == 7,
                 [=](auto& b) {
                   using T = NumberOf<decltype(b)>;
@@ -343,6 +351,7 @@ void add_attention(Cases& cases) {
                                            b.numbers("dk", keys * s.dim, wanted & 2),
                                            b.numbers("dv", keys * s.dim, wanted & 4)});
                 });
+    }
   }
 }
 

@@ -18,7 +18,7 @@ struct OpCase {
   std::function<void(OpBench<double>&)> f64;
 
   template <class T>
-  Arrays run(const Backend& backend) const;
+  Arrays run(const Backend& backend, bool bf16 = false) const;
 };
 
 // At least one per entry of KernelTable.
@@ -33,8 +33,8 @@ struct OpError {
 OpError op_error(const Arrays& got, const Arrays& exact);
 
 template <class T>
-Arrays OpCase::run(const Backend& backend) const {
-  OpBench<T> bench(backend);
+Arrays OpCase::run(const Backend& backend, bool bf16) const {
+  OpBench<T> bench(backend, bf16);
   if constexpr (sizeof(T) == 4)
     f32(bench);
   else

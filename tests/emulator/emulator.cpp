@@ -47,7 +47,7 @@ namespace {
 constexpr int kMostThreads = 1024;
 constexpr size_t kSharedBytes = 48 << 10;  // what a block may have without asking for more
 constexpr size_t kStackBytes = 64 << 10;
-constexpr size_t kExchangeBytes = 16;
+constexpr size_t kExchangeBytes = 24;
 
 Mode current_mode = Mode::forward;
 
@@ -195,6 +195,16 @@ void sync_warp() {
   wait_for_turn(self->block->warp_turns[place.thread / kWarp], kWarp);
 }
 
+// Gives `value` to the other lanes; returns the slots of the warp, where all have given theirs. Two buffers
+// in turn: who writes the next value has passed a barrier behind which all have read this one.
+const std::byte* give(const void* value, size_t bytes) {
+  expect(bytes <= kExchangeBytes, "emulator", "an exchange of {} bytes", bytes);
+  std::byte* slots = self->block->exchanged[self->exchanges++ % 2].data();
+  std::memcpy(slots + place.thread * kExchangeBytes, value, bytes);
+  sync_warp();
+  return slots + place.thread / kWarp * kWarp * kExchangeBytes;
+}
+
 }  // namespace
 
 Mode mode() {
@@ -208,13 +218,13 @@ void sync_block() {
   wait_for_turn(self->block->turns, self->block->threads);
 }
 
-// Two buffers in turn: who writes the next value has passed a barrier behind which all have read this one.
 void exchange(const void* value, void* taken, size_t bytes, int from) {
-  expect(bytes <= kExchangeBytes, "emulator", "an exchange of {} bytes", bytes);
-  std::byte* slots = self->block->exchanged[self->exchanges++ % 2].data();
-  std::memcpy(slots + place.thread * kExchangeBytes, value, bytes);
-  sync_warp();
-  std::memcpy(taken, slots + (place.thread / kWarp * kWarp + from) * kExchangeBytes, bytes);
+  std::memcpy(taken, give(value, bytes) + from * kExchangeBytes, bytes);
+}
+void gather(const void* value, void* taken, size_t bytes) {
+  const std::byte* slots = give(value, bytes);
+  for (int i = 0; i < kWarp; ++i)
+    std::memcpy(static_cast<std::byte*>(taken) + i * bytes, slots + i * kExchangeBytes, bytes);
 }
 
 void* shared_bytes(size_t bytes) {

@@ -44,6 +44,12 @@ std::map<std::string, std::vector<std::string>> state_table() {
 template <class T>
 constexpr double kTolerance = sizeof(T) == 4 ? 2e-5 : 1e-12;
 
+// Sets the precision of matrix products while it lives.
+struct Precise {
+  explicit Precise(cuda::Precision precision) { cuda::set_precision(precision); }
+  ~Precise() { cuda::set_precision(cuda::Precision::f32); }
+};
+
 }  // namespace
 
 TEST_CASE("every entry of KernelTable is emulated and has a case", "[emulator]") {
@@ -91,6 +97,92 @@ TEMPLATE_TEST_CASE("emulated kernels agree with the CPU backend", "[emulator]", 
     const Arrays reversed = c.template run<T>(cuda::emulator::backend());
     cuda::emulator::set_mode(Mode::forward);
     CHECK(op_error(reversed, forward).error == 0);
+  }
+}
+
+// Inputs are bfloat16 numbers, so that what only multiplies them is as near as in float32. Where results of
+// one product become operands of the next, each is rounded by 2^-9 of it. Other kernels multiply no matrices.
+TEST_CASE("emulated kernels at bf16 agree with the CPU backend's float32", "[emulator]") {
+  constexpr double kExact = kTolerance<float>, kRounded = 0x1p-7;
+  const std::map<std::string, double> tolerances = {
+      {"linear", kExact},         {"linear_backward", kExact},   {"lm_head", kExact},
+      {"pointer", kExact},        {"attention", kRounded},       {"attention_backward", kRounded},
+      {"lstm", kRounded},         {"lstm_backward", kRounded},   {"lm_head_backward", kRounded},
+      {"project_rows", kRounded}, {"pointer_backward", kRounded}};
+  const cuda::emulator::DeviceAccess open;
+  const Precise bf16(cuda::Precision::bf16);
+  for (const OpCase& c : op_cases()) {
+    if (!tolerances.count(c.entry)) continue;
+    const Arrays expected = c.run<float>(cpu_backend(), true);
+    const Arrays forward = c.run<float>(cuda::emulator::backend(), true);
+    const OpError error = op_error(forward, expected);
+    INFO(c.entry << " " << c.variant << ": " << error.array);
+    CHECK(error.error <= tolerances.at(c.entry));
+    if (!c.entry.starts_with("attention")) continue;
+    CHECK(op_error({{"lse", forward.at("lse")}}, {{"lse", expected.at("lse")}}).error <= kExact);
+    cuda::emulator::set_mode(Mode::reversed);
+    const Arrays reversed = c.run<float>(cuda::emulator::backend(), true);
+    cuda::emulator::set_mode(Mode::forward);
+    CHECK(op_error(reversed, forward).error == 0);
+  }
+}
+
+// Each row's query is the code of one key it sees, far from all other codes: its probability is 1, all others
+// are 0, and small integers come out exactly.
+TEST_CASE("attention at bf16 moves rows exactly where each attends to one key", "[emulator]") {
+  struct Shape {
+    int64_t length, heads, kv_heads, dim, window;
+  };
+  const Precise bf16(cuda::Precision::bf16);
+  for (const Shape& s :
+       {Shape{200, 4, 2, 64, 0}, {190, 2, 2, 128, 70}, {67, 3, 1, 32, 0}, {130, 1, 1, 48, 65}}) {
+    INFO("T=" << s.length << " d=" << s.dim);
+    const int64_t T = s.length, H = s.heads, G = s.kv_heads, d = s.dim;
+    const Random random(21, "codes");
+    std::vector<float> q(T * H * d), k(T * G * d), v(k.size()), dout(q.size()), out(q.size()),
+        dv(v.size(), 0);
+    for (size_t i = 0; i < k.size(); ++i) {
+      k[i] = random.below(2 * i, 2) ? 8 : -8;
+      v[i] = static_cast<float>(random.below(2 * i + 1, 200)) - 100;
+    }
+    for (int64_t t = 0; t < T; ++t)
+      for (int64_t h = 0; h < H; ++h) {
+        const int64_t seen = s.window > 0 ? std::min(s.window, t + 1) : t + 1;
+        const int64_t key = t - static_cast<int64_t>(random.below(1000000 + t * H + h, seen));
+        for (int64_t c = 0; c < d; ++c) {
+          const int64_t at = (t * H + h) * d + c, from = (key * G + h / (H / G)) * d + c;
+          q[at] = k[from];
+          dout[at] = static_cast<float>(random.below(2000000 + at, 20)) - 10;
+          out[at] = v[from];
+          dv[from] += dout[at];
+        }
+      }
+    OpBench<float> bench(cuda::emulator::backend());
+    AttentionArgs<float> a{};
+    a.batch = 1;
+    a.length = T;
+    a.heads = H;
+    a.kv_heads = G;
+    a.head_dim = d;
+    a.window = s.window;
+    a.scale = 1;
+    a.q = bench.place("q", q);
+    a.k = bench.place("k", k);
+    a.v = bench.place("v", v);
+    a.out = bench.numbers("out", q.size());
+    a.lse = bench.numbers("lse", T * H);
+    const AttentionGrads<float> g{bench.place("dout", dout), bench.place("dq", std::vector<float>(q.size())),
+                                  bench.place("dk", std::vector<float>(k.size())),
+                                  bench.place("dv", std::vector<float>(v.size()))};
+    bench.kernels().attention(a);
+    bench.kernels().attention_backward(a, g);
+    const Arrays got = bench.contents();
+    const auto wide = [](const std::vector<float>& x) { return std::vector<double>(x.begin(), x.end()); };
+    CHECK(got.at("out") == wide(out));
+    CHECK(got.at("lse") == std::vector<double>(T * H, 64 * d));
+    CHECK(got.at("dv") == wide(dv));
+    CHECK(got.at("dq") == std::vector<double>(q.size(), 0));
+    CHECK(got.at("dk") == std::vector<double>(k.size(), 0));
   }
 }
 

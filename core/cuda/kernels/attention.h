@@ -4,6 +4,8 @@
 // asks.
 #pragma once
 
+#include "core/cuda/kernels/attention_bf16.h"
+#include "core/cuda/kernels/attention_mask.h"
 #include "core/cuda/kernels/map.h"
 #include "core/kernels.h"
 
@@ -82,27 +84,6 @@ CL_DEVICE TileRows<T> key_rows(const AttentionArgs<T>& a, const T* x, int64_t b,
           T(1)};
 }
 
-// May row t see key j?
-template <class T>
-CL_DEVICE bool sees(const AttentionArgs<T>& a, int64_t b, int64_t t, int64_t j) {
-  if (t >= a.length || j > t || (a.window > 0 && t - j >= a.window)) return false;
-  const int64_t first = b * a.length;
-  if (a.marked && !(a.marked[first + t] && a.marked[first + j])) return false;
-  if (a.segment && a.segment[first + t] != a.segment[first + j]) return false;
-  return !a.allowed || a.allowed[(first + t) * a.length + j];
-}
-template <class T>
-CL_DEVICE T masked(const AttentionArgs<T>& a, int64_t b, int64_t t, int64_t j, T score) {
-  if (!sees(a, b, t, j)) return -kInf<T>;
-  return a.bias ? score + a.bias[t * a.length + j] : score;
-}
-
-// The first key tile that any of the 32 rows from t0 on sees.
-template <class T>
-CL_DEVICE int64_t first_tile(const AttentionArgs<T>& a, int64_t t0) {
-  return a.window > 0 ? maximum<int64_t>(0, t0 - a.window + 1) / kTile * kTile : 0;
-}
-
 // A block: 32 rows of one head and kChunks · 32 columns of the output.
 template <int kChunks, class T>
 CL_KERNEL attention_kernel(AttentionArgs<T> a) {
@@ -119,7 +100,7 @@ CL_KERNEL attention_kernel(AttentionArgs<T> a) {
     total_p[r] = 0;
     CL_UNROLL for (int c = 0; c < kChunks; ++c) out[r][c] = 0;
   }
-  for (int64_t j0 = first_tile(a, t0); j0 < minimum(a.length, t0 + kTile); j0 += kTile) {
+  for (int64_t j0 = first_tile(a, t0, kTile); j0 < minimum(a.length, t0 + kTile); j0 += kTile) {
     T p[kOwn];
     tile_products(query_rows(a, a.q, b, head, t0, a.scale), key_rows(a, a.k, b, kv_head, j0), a.head_dim,
                   tile_q, tile_k, p);
@@ -169,7 +150,7 @@ CL_KERNEL attention_dq_kernel(AttentionArgs<T> a, AttentionGrads<T> g, const T* 
   CL_UNROLL for (int r = 0; r < kOwn; ++r) {
     CL_UNROLL for (int c = 0; c < kChunks; ++c) dq[r][c] = 0;
   }
-  for (int64_t j0 = first_tile(a, t0); j0 < minimum(a.length, t0 + kTile); j0 += kTile) {
+  for (int64_t j0 = first_tile(a, t0, kTile); j0 < minimum(a.length, t0 + kTile); j0 += kTile) {
     T p[kOwn], ds[kOwn];
     tile_products(query_rows(a, a.q, b, head, t0, a.scale), key_rows(a, a.k, b, kv_head, j0), a.head_dim,
                   tile_q, tile_k, p);
@@ -235,8 +216,9 @@ CL_KERNEL attention_dkv_kernel(AttentionArgs<T> a, AttentionGrads<T> g, const T*
   }
 }
 
+// With `rounds`, of operands as tensor cores get them.
 template <class T>
-void attention_probs(const AttentionArgs<T>& args) {
+void attention_probs(const AttentionArgs<T>& args, bool rounds) {
   const AttentionArgs<T> a = args;
   map(
       a.batch * a.heads * a.length * a.length, CL_LAMBDA(int64_t i) {
@@ -245,7 +227,9 @@ void attention_probs(const AttentionArgs<T>& args) {
         const T* q = a.q + ((b * a.length + t) * a.heads + head) * a.head_dim;
         const T* k = a.k + ((b * a.length + j) * a.kv_heads + head / (a.heads / a.kv_heads)) * a.head_dim;
         T score = 0;
-        for (int64_t c = 0; c < a.head_dim && j <= t; ++c) score += a.scale * q[c] * k[c];
+        for (int64_t c = 0; c < a.head_dim && j <= t; ++c)
+          score +=
+              rounds ? a.scale * from_bf16(to_bf16(q[c])) * from_bf16(to_bf16(k[c])) : a.scale * q[c] * k[c];
         a.probs[i] = probability(a, b, head, t, j, score);
       });
 }
@@ -265,10 +249,14 @@ int64_t attention_blocks(const AttentionArgs<T>& a, int64_t heads, int chunks) {
 
 template <class T>
 void attention(const AttentionArgs<T>& a) {
-  with_chunks(a.head_dim, [&](auto chunks) {
-    launch({attention_blocks(a, a.heads, chunks), kThreads}, attention_kernel<chunks(), T>, a);
-  });
-  if (a.probs) attention_probs(a);
+  const bool rounds = on_tensor_cores(a);
+  if constexpr (std::is_same_v<T, float>)
+    if (rounds) attention_bf16(a);
+  if (!rounds)
+    with_chunks(a.head_dim, [&](auto chunks) {
+      launch({attention_blocks(a, a.heads, chunks), kThreads}, attention_kernel<chunks(), T>, a);
+    });
+  if (a.probs) attention_probs(a, rounds);
 }
 
 template <class T>
@@ -286,6 +274,8 @@ void attention_backward(const AttentionArgs<T>& args, const AttentionGrads<T>& g
         dot = warp_sum(dot);
         if (lane() == 0) dots[row] = dot;
       });
+  if constexpr (std::is_same_v<T, float>)
+    if (on_tensor_cores(a, g.dout)) return attention_bf16_backward(a, g, dots);
   with_chunks(a.head_dim, [&](auto chunks) {
     if (g.dq)
       launch({attention_blocks(a, a.heads, chunks), kThreads}, attention_dq_kernel<chunks(), T>, a, g, dots);

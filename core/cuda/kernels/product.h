@@ -3,20 +3,10 @@
 
 #include <type_traits>
 
+#include "core/cuda/bf16.h"
 #include "core/cuda/kernels/map.h"
 
 namespace copylab::cuda {
-
-// Rounds to nearest, ties to even; NaN stays NaN.
-CL_DEVICE Bf16 to_bf16(float x) {
-  union {
-    float number;
-    uint32_t bits;
-  } word;
-  word.number = x;
-  if (x != x) return {static_cast<uint16_t>(word.bits >> 16 | 0x40)};
-  return {static_cast<uint16_t>((word.bits + 0x7fff + (word.bits >> 16 & 1)) >> 16)};
-}
 
 // The matrices of a batch (rows, columns in storage), packed without gaps.
 inline Matrix<Bf16> round_operand(const Matrix<float>& x, int64_t rows, int64_t columns, int64_t batch,
