@@ -8,6 +8,7 @@
 #include <map>
 #include <vector>
 
+#include "core/cuda/gpu.h"
 #include "core/nn/head.h"
 #include "core/nn/model.h"
 #include "core/ops/reduce.h"
@@ -27,6 +28,8 @@ constexpr double kTolerance = 2e-5;
 constexpr double kSmallest = 1e-2;
 // float64 rounds at 1e-16, and the smaller of two correct answers may be a sum of some hundred terms.
 constexpr double kTolerance64 = 1e-11;
+// bfloat16 rounds at 2^-9, and a gradient adds some numbers that were rounded.
+constexpr double kToleranceBf16 = 0x1p-7;
 
 struct Pass {
   double loss;
@@ -85,26 +88,27 @@ BackendCheck check_backend(const Backend& backend, const Settings& settings) {
   return result;
 }
 
-std::map<std::string, KernelCheck> check_kernels(const Backend& backend, const std::string& only) {
+std::map<std::string, KernelCheck> check_kernels(const Backend& backend, const std::string& only, bool bf16) {
   std::map<std::string, KernelCheck> checks;
   for (const OpCase& c : op_cases()) {
     if (!only.empty() && c.entry != only) continue;
     KernelCheck& check = checks[c.entry];
-    const Arrays exact = c.run<double>(cpu_backend());
-    const OpError error = op_error(c.run<float>(backend), exact);
+    check.tolerance = bf16 ? kToleranceBf16 : kTolerance;
+    const Arrays exact = c.run<double>(cpu_backend(), bf16);
+    const OpError error = op_error(c.run<float>(backend, bf16), exact);
     ++check.cases;
     if (error.error > check.error || check.variant.empty()) {
       check.error = error.error;
       check.variant = error.error > 0 ? c.variant + ": " + error.array : c.variant;
     }
-    check.reference = std::max(check.reference, op_error(c.run<float>(cpu_backend()), exact).error);
-    check.error64 = std::max(check.error64, op_error(c.run<double>(backend), exact).error);
+    check.reference = std::max(check.reference, op_error(c.run<float>(cpu_backend(), bf16), exact).error);
+    if (!bf16) check.error64 = std::max(check.error64, op_error(c.run<double>(backend), exact).error);
   }
   return checks;
 }
 
 bool KernelCheck::is_rounding() const {
-  return error <= kTolerance && error64 <= kTolerance64;
+  return error <= tolerance && error64 <= kTolerance64;
 }
 
 TrainingCheck check_training(const Backend& backend, const Settings& settings) {
@@ -123,15 +127,22 @@ int check_backends(std::ostream& out) {
   const char* why = "";
   if (const Backend* cuda = cuda_backend(&why)) backends.push_back(cuda);
   int bugs = 0;
-  out << fmt::format("{:8} {:22} {:>5} {:>9} {:>9} {:>9}  {:44} {}\n", "backend", "kernel", "cases",
+  out << fmt::format("{:9} {:22} {:>5} {:>9} {:>9} {:>9}  {:44} {}\n", "backend", "kernel", "cases",
                      "float32", "cpu's", "float64", "where", "verdict");
-  for (const Backend* backend : backends) {
-    for (const auto& [kernel, check] : check_kernels(*backend)) {
+  const auto kernels = [&](const Backend& backend, const std::string& name, bool bf16) {
+    for (const auto& [kernel, check] : check_kernels(backend, "", bf16)) {
       bugs += !check.is_rounding();
-      out << fmt::format("{:8} {:22} {:5} {:9.1e} {:9.1e} {:9.1e}  {:44} {}\n", backend->name, kernel,
-                         check.cases, check.error, check.reference, check.error64, check.variant,
+      out << fmt::format("{:9} {:22} {:5} {:9.1e} {:9.1e} {:9.1e}  {:44} {}\n", name, kernel, check.cases,
+                         check.error, check.reference, check.error64, check.variant,
                          check.is_rounding() ? "rounding" : "BUG");
     }
+  };
+  for (const Backend* backend : backends) {
+    kernels(*backend, backend->name, false);
+    if (backend == &cpu_backend()) continue;
+    set_gpu_precision("bf16");
+    kernels(*backend, fmt::format("{} bf16", backend->name), true);
+    set_gpu_precision("f32");
   }
   out << fmt::format("\n{:8} {:52} {:>9} {:>9}  {:24} {}\n", "backend", "variant", "loss", "gradient",
                      "where", "verdict");

@@ -28,10 +28,13 @@ struct KernelCheck {
   double reference = 0;  // float32 on the CPU against that, for comparison
   double error64 = 0;    // float64 on the backend: where this is large, it is no rounding
   std::string variant;   // the case of `error`, and the array
+  double tolerance;      // of `error`
   bool is_rounding() const;
 };
-// By entry of KernelTable, of all or of one.
-std::map<std::string, KernelCheck> check_kernels(const Backend& backend, const std::string& only = "");
+// By entry of KernelTable, of all or of one. With `bf16` the backend has been told to round what it
+// multiplies to bfloat16: inputs are such numbers then, and float64, which is not rounded, is left out.
+std::map<std::string, KernelCheck> check_kernels(const Backend& backend, const std::string& only = "",
+                                                 bool bf16 = false);
 
 // Some updates of training on a backend, three times.
 struct TrainingCheck {

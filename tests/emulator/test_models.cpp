@@ -44,4 +44,15 @@ TEST_CASE("check backends: a kernel that is wrong by a thousandth is a bug", "[e
   };
   CHECK_FALSE(check_kernels(wrong, "swiglu").at("swiglu").is_rounding());
   CHECK(check_kernels(wrong, "affine").at("affine").is_rounding());
+
+  // At bf16, inputs are rounded already: linear is as near as in float32, attention as near as its weights.
+  cuda::set_precision(cuda::Precision::bf16);
+  CHECK(check_kernels(wrong, "linear", true).at("linear").error < 2e-5);
+  wrong.f32.attention = [](const AttentionArgs<float>& a) {
+    right.attention(a);
+    right.affine(a.out, 1.01f, 0, a.out, a.batch * a.length * a.heads * a.head_dim, false);
+  };
+  const KernelCheck attention = check_kernels(wrong, "attention", true).at("attention");
+  cuda::set_precision(cuda::Precision::f32);
+  CHECK_FALSE(attention.is_rounding());
 }
