@@ -38,6 +38,20 @@ CL_DEVICE uint32_t bf16_pair(float low, float high) {
 #endif
 }
 
+// What one access to memory reads, and what becomes of it.
+struct alignas(16) FourNumbers {
+  float x[4];
+};
+struct alignas(8) FourRounded {
+  uint32_t pair[2];
+};
+CL_DEVICE FourRounded rounded(const FourNumbers& four) {
+  return {{bf16_pair(four.x[0], four.x[1]), bf16_pair(four.x[2], four.x[3])}};
+}
+inline bool is_aligned(const float* x) {
+  return reinterpret_cast<uintptr_t>(x) % sizeof(FourNumbers) == 0;
+}
+
 // 2^x within 2^-22 of it, which is enough for what is then rounded to bfloat16; less than 2^-126 is 0.
 CL_DEVICE float fast_exp2(float x) {
 #if defined(__CUDACC__)

@@ -62,6 +62,7 @@ struct Matrix {
   int64_t row;  // distance of rows in storage
   bool transposed = false;
   int64_t stride = 0;
+  const Bf16* rounded = nullptr;  // the same storage rounded already, for several products at bf16
 };
 
 // c (m, n) = a (m, k) · b (k, n), or c += with `add`; for each of a batch.

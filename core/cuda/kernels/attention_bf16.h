@@ -51,13 +51,6 @@ CL_DEVICE GlobalRows<X> keys_from(const AttentionArgs<float>& a, X* x, int64_t b
           rows_from(a.length, j), static_cast<int>(a.head_dim)};
 }
 
-struct alignas(16) FourNumbers {
-  float x[4];
-};
-struct alignas(8) FourRounded {
-  uint32_t pair[2];
-};
-
 // Makes tiles of rows, with zeros where there are none; a thread asks for 8 times 16 bytes before it uses
 // them.
 template <int kDim, int kTiles>
@@ -78,8 +71,8 @@ CL_DEVICE void load_rounded(const GlobalRows<const float> (&from)[kTiles],
     }
     CL_UNROLL for (int n = 0; n < kTiles; ++n) {
       CL_UNROLL for (int m = 0; m < kTurn; ++m) {
-        *reinterpret_cast<FourRounded*>(&to[n]->x[first + thread() / kFours + m * kStep][column]) = {
-            {bf16_pair(x[n][m].x[0], x[n][m].x[1]), bf16_pair(x[n][m].x[2], x[n][m].x[3])}};
+        *reinterpret_cast<FourRounded*>(&to[n]->x[first + thread() / kFours + m * kStep][column]) =
+            rounded(x[n][m]);
       }
     }
   }
@@ -431,10 +424,10 @@ attention_bf16_dkv_kernel(AttentionArgs<float> a, AttentionGrads<float> g, const
 // Only heads of some sizes go through tensor cores; float32 rows are read 16 bytes at a time.
 template <class T>
 bool on_tensor_cores(const AttentionArgs<T>& a, const T* dout = nullptr) {
-  if (std::is_same_v<T, double> || precision() != Precision::bf16) return false;
-  const auto aligned = [](const T* x) { return reinterpret_cast<uintptr_t>(x) % sizeof(FourNumbers) == 0; };
-  return a.head_dim <= 128 && a.head_dim % 4 == 0 && aligned(a.q) && aligned(a.k) && aligned(a.v) &&
-         aligned(dout);
+  if constexpr (std::is_same_v<T, float>)
+    return precision() == Precision::bf16 && a.head_dim <= 128 && a.head_dim % 4 == 0 && is_aligned(a.q) &&
+           is_aligned(a.k) && is_aligned(a.v) && is_aligned(dout);
+  return false;
 }
 
 // use(std::integral_constant<int, kDim>) for the width of tiles that hold a head.

@@ -24,11 +24,26 @@ void linear(const T* x, const T* w, const T* bias, T* y, int64_t n, int64_t in, 
 template <class T>
 void linear_backward(const T* x, const T* w, const T* dy, T* dx, T* dw, T* dbias, int64_t n, int64_t in,
                      int64_t out) {
+  Workspace workspace;
+  const Bf16* rounded = dx && dw ? round_once(dy, n * out, workspace) : nullptr;
   if (dx)
-    multiply<T>({.m = n, .n = in, .k = out, .a = {dy, out}, .b = {w, in}, .c = dx, .c_row = in, .add = true});
+    multiply<T>({.m = n,
+                 .n = in,
+                 .k = out,
+                 .a = {.data = dy, .row = out, .rounded = rounded},
+                 .b = {w, in},
+                 .c = dx,
+                 .c_row = in,
+                 .add = true});
   if (dw)
-    multiply<T>(
-        {.m = out, .n = in, .k = n, .a = {dy, out, true}, .b = {x, in}, .c = dw, .c_row = in, .add = true});
+    multiply<T>({.m = out,
+                 .n = in,
+                 .k = n,
+                 .a = {.data = dy, .row = out, .transposed = true, .rounded = rounded},
+                 .b = {x, in},
+                 .c = dw,
+                 .c_row = in,
+                 .add = true});
   if (dbias)
     sum_rows(
         n, out, dbias, CL_LAMBDA(int64_t i, int64_t j) { return dy[i * out + j]; });

@@ -20,6 +20,7 @@ struct HeadTile {
   int64_t row, rows;        // of h
   int64_t column, columns;  // of the logits
   T* logits;                // (rows, columns)
+  Matrix<T> h, w;           // the rows of which they are products
 };
 
 // f(tile) for all tiles of logits, those of one block of rows after each other.
@@ -28,15 +29,28 @@ void for_head_tiles(const LmHeadArgs<T>& a, F&& f) {
   const int64_t rows = std::min(a.rows, kHeadRows), columns = std::min(a.weight_rows, kHeadColumns);
   Workspace workspace;
   T* logits = workspace.take<T>(rows * columns);
+  const Bf16* rounded_h = round_once(a.h, a.rows * a.dim, workspace);
+  const Bf16* rounded_w = round_once(a.w, a.weight_rows * a.dim, workspace);
+  const auto rows_from = [&](const T* data, const Bf16* rounded, int64_t row) {
+    return Matrix<T>{
+        .data = data + row * a.dim, .row = a.dim, .rounded = rounded ? rounded + row * a.dim : nullptr};
+  };
   for (int64_t row = 0; row < a.rows; row += rows)
     for (int64_t column = 0; column < a.weight_rows; column += columns) {
-      const HeadTile<T> tile{row, std::min(rows, a.rows - row), column,
-                             std::min(columns, a.weight_rows - column), logits};
+      const HeadTile<T> tile{row,
+                             std::min(rows, a.rows - row),
+                             column,
+                             std::min(columns, a.weight_rows - column),
+                             logits,
+                             rows_from(a.h, rounded_h, row),
+                             rows_from(a.w, rounded_w, column)};
+      Matrix<T> w_transposed = tile.w;
+      w_transposed.transposed = true;
       multiply<T>({.m = tile.rows,
                    .n = tile.columns,
                    .k = a.dim,
-                   .a = {a.h + row * a.dim, a.dim},
-                   .b = {a.w + column * a.dim, a.dim, true},
+                   .a = tile.h,
+                   .b = w_transposed,
                    .c = logits,
                    .c_row = tile.columns});
       f(tile);
@@ -138,12 +152,15 @@ void lm_head_backward(const LmHeadArgs<T>& a, const LmHeadGrads<T>& g) {
   if ((!g.dh && !g.dw) || (!g.dlse && !g.dlogits)) return;
   for_head_tiles(a, [&](const HeadTile<T>& tile) {
     tile_gradient(a, g, tile);
+    Workspace workspace;
+    const Bf16* rounded =
+        g.dh && g.dw ? round_once(tile.logits, tile.rows * tile.columns, workspace) : nullptr;
     if (g.dh)
       multiply<T>({.m = tile.rows,
                    .n = a.dim,
                    .k = tile.columns,
-                   .a = {tile.logits, tile.columns},
-                   .b = {a.w + tile.column * a.dim, a.dim},
+                   .a = {.data = tile.logits, .row = tile.columns, .rounded = rounded},
+                   .b = tile.w,
                    .c = g.dh + tile.row * a.dim,
                    .c_row = a.dim,
                    .add = true});
@@ -151,8 +168,8 @@ void lm_head_backward(const LmHeadArgs<T>& a, const LmHeadGrads<T>& g) {
       multiply<T>({.m = tile.columns,
                    .n = a.dim,
                    .k = tile.rows,
-                   .a = {tile.logits, tile.columns, true},
-                   .b = {a.h + tile.row * a.dim, a.dim},
+                   .a = {.data = tile.logits, .row = tile.columns, .transposed = true, .rounded = rounded},
+                   .b = tile.h,
                    .c = g.dw + tile.column * a.dim,
                    .c_row = a.dim,
                    .add = true});
