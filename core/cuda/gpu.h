@@ -10,7 +10,7 @@ namespace copylab {
 // Toolkit, driver, GPU, architectures built: lines for `copylab doctor`.
 std::vector<std::pair<std::string, std::string>> gpu_facts();
 
-// How the CUDA backend computes float32 matrix products from now on: "f32", "tf32" or "bf16".
+// How the CUDA backend computes float32 matrix products and attention from now on: "f32", "tf32" or "bf16".
 void set_gpu_precision(const std::string& name);
 
 }  // namespace copylab

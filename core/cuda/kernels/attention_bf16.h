@@ -134,8 +134,8 @@ CL_DEVICE float row_sum(float x) {
   return x + shuffle_xor(x, 2);
 }
 CL_DEVICE float row_max(float x) {
-  x = maximum(x, shuffle_xor(x, 1));
-  return maximum(x, shuffle_xor(x, 2));
+  x = std::fmax(x, shuffle_xor(x, 1));
+  return std::fmax(x, shuffle_xor(x, 2));
 }
 
 // What 64 positions have in common: the range of their segments, of those that are marked, and whether that
@@ -186,21 +186,19 @@ CL_DEVICE Sight sight(const AttentionArgs<float>& a, const TileSpan* spans, int6
     some = some || !of.one || !on.one;
   }
   if (some) return Sight::some;
-  const bool all = !a.bias && t0 + kSide <= a.length && j0 + kSide - 1 <= t0 &&
+  const bool all = !a.bias && a.scale > 0 && t0 + kSide <= a.length && j0 + kSide - 1 <= t0 &&
                    (a.window == 0 || t0 + kSide - 1 - j0 < a.window);
   return all ? Sight::all : Sight::interval;
 }
 
-// Products of queries and keys become scores in units of log 2, -inf where a query does not see a key. The
-// warp's own rows are queries, and columns are keys, or the other way round.
+// Products of queries and keys become scores, -inf where a query does not see a key. The warp's own rows are
+// queries, and columns are keys, or the other way round. Returns the unit of scores: times it, they are the
+// exponents of 2. So where everything is seen, nothing has to be done.
 template <bool kOwnKeys, int kColumns>
-CL_DEVICE void to_scores(const AttentionArgs<float>& a, Sight seen, int64_t b, int64_t own_first,
-                         int64_t column_first, float (&s)[kColumns][4]) {
+CL_DEVICE float to_scores(const AttentionArgs<float>& a, Sight seen, int64_t b, int64_t own_first,
+                          int64_t column_first, float (&s)[kColumns][4]) {
   const float scale = a.scale * kLog2e;
-  CL_UNROLL for (int n = 0; n < kColumns; ++n) {
-    CL_UNROLL for (int i = 0; i < 4; ++i) s[n][i] *= scale;
-  }
-  if (seen == Sight::all) return;
+  if (seen == Sight::all) return scale;
   // The diagonal and the window leave an interval of columns; the rest is asked for one by one.
   int low[2], high[2];
   CL_UNROLL for (int r = 0; r < 2; ++r) {
@@ -227,10 +225,11 @@ CL_DEVICE void to_scores(const AttentionArgs<float>& a, Sight seen, int64_t b, i
       const int column = own_column(n, i);
       if (column < low[i / 2] || column > high[i / 2] || (hidden >> (4 * n + i) & 1))
         s[n][i] = -kInf<float>;
-      else if (a.bias)
-        s[n][i] += kLog2e * a.bias[row_of(n, i) * a.length + key_of(n, i)];
+      else
+        s[n][i] = scale * s[n][i] + (a.bias ? kLog2e * a.bias[row_of(n, i) * a.length + key_of(n, i)] : 0.0f);
     }
   }
+  return 1;
 }
 
 // The log-sum-exp of a row backward, in units of log 2: what sees nothing has probabilities of 0.
@@ -268,18 +267,20 @@ attention_bf16_kernel(AttentionArgs<float> a, const TileSpan* spans) {
     sync_block();
     float p[kSide / 8][4];
     dot_products(q, *keys, 0, p);
-    to_scores<false>(a, seen, b, t0, j0, p);
+    const float unit = to_scores<false>(a, seen, b, t0, j0, p);
     CL_UNROLL for (int r = 0; r < 2; ++r) {
-      float now = top[r];
-      CL_UNROLL for (int n = 0; n < kSide / 8; ++n) now = maximum(now, maximum(p[n][2 * r], p[n][2 * r + 1]));
-      now = row_max(now);
+      float now = p[0][2 * r];
+      CL_UNROLL for (int n = 0; n < kSide / 8; ++n) {
+        now = std::fmax(now, std::fmax(p[n][2 * r], p[n][2 * r + 1]));
+      }
+      now = std::fmax(top[r], row_max(now) * unit);
       const float from = now == -kInf<float> ? 0.0f : now;  // -inf - -inf would be NaN
       const float shrink = fast_exp2(top[r] - from);
       top[r] = now;
       total[r] *= shrink;  // of this lane's columns
       CL_UNROLL for (int n = 0; n < kSide / 8; ++n) {
         CL_UNROLL for (int i = 2 * r; i < 2 * r + 2; ++i) {
-          p[n][i] = fast_exp2(p[n][i] - from);
+          p[n][i] = fast_exp2(p[n][i] * unit - from);
           total[r] += p[n][i];
         }
       }
@@ -354,10 +355,10 @@ attention_bf16_dq_kernel(AttentionArgs<float> a, AttentionGrads<float> g, const 
       float p[kPart<kDim>][4], ds[kPart<kDim>][4];
       dot_products(q, *keys, first, p);
       dot_products(dout, *values, first, ds);
-      to_scores<false>(a, seen, b, t0, j0 + first, p);
+      const float unit = to_scores<false>(a, seen, b, t0, j0 + first, p);
       CL_UNROLL for (int n = 0; n < kPart<kDim>; ++n) {
         CL_UNROLL for (int i = 0; i < 4; ++i) ds[n][i] =
-            fast_exp2(p[n][i] - lse[i / 2]) * (ds[n][i] - dot[i / 2]);
+            fast_exp2(p[n][i] * unit - lse[i / 2]) * (ds[n][i] - dot[i / 2]);
       }
       add_rows(ds, *keys, first, dq);
     }
@@ -405,11 +406,11 @@ attention_bf16_dkv_kernel(AttentionArgs<float> a, AttentionGrads<float> g, const
         float p[kPart<kDim>][4], ds[kPart<kDim>][4];
         dot_products(k, *queries, first, p);
         dot_products(v, *douts, first, ds);
-        to_scores<true>(a, seen, b, j0, t0 + first, p);
+        const float unit = to_scores<true>(a, seen, b, j0, t0 + first, p);
         CL_UNROLL for (int n = 0; n < kPart<kDim>; ++n) {
           CL_UNROLL for (int i = 0; i < 4; ++i) {
             const int t = first + own_column(n, i);
-            p[n][i] = fast_exp2(p[n][i] - lse[t]);
+            p[n][i] = fast_exp2(p[n][i] * unit - lse[t]);
             ds[n][i] = p[n][i] * (ds[n][i] - dot[t]);
           }
         }
