@@ -1,5 +1,7 @@
 // Every kernel of core/cuda, run by the emulator, against the CPU backend: the same numbers within rounding,
 // and the same bits whatever the order of blocks and threads.
+#include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 #include <map>
@@ -183,6 +185,45 @@ TEST_CASE("attention at bf16 moves rows exactly where each attends to one key", 
     CHECK(got.at("dv") == wide(dv));
     CHECK(got.at("dq") == std::vector<double>(q.size(), 0));
     CHECK(got.at("dk") == std::vector<double>(k.size(), 0));
+  }
+}
+
+// A tile that is visited takes up what is NaN in it, even where nothing is seen.
+TEST_CASE("attention at bf16 does not visit tiles that documents or the window hide", "[emulator]") {
+  constexpr int64_t kLength = 256, kDim = 16;
+  const Precise bf16(cuda::Precision::bf16);
+  for (const bool documents : {false, true}) {
+    OpBench<float> bench(cuda::emulator::backend());
+    std::vector<float> v(kLength * kDim, 1), dout(v.size(), 1);
+    std::fill_n(v.begin(), 128 * kDim, NAN);
+    std::fill_n(dout.end() - 64 * kDim, 64 * kDim, NAN);
+    std::vector<int32_t> document(kLength, 0);
+    std::fill_n(document.begin(), 128, 1);
+    AttentionArgs<float> a{};
+    a.batch = a.heads = a.kv_heads = 1;
+    a.length = kLength;
+    a.head_dim = kDim;
+    a.scale = 0.25f;
+    a.window = documents ? 0 : 64;
+    a.segment = documents ? bench.place("documents", document) : nullptr;
+    a.q = bench.numbers("q", v.size());
+    a.k = bench.numbers("k", v.size());
+    a.v = bench.place("v", v);
+    a.out = bench.numbers("out", v.size());
+    a.lse = bench.numbers("lse", kLength);
+    bench.kernels().attention(a);
+    bench.kernels().attention_backward(a, {bench.place("dout", dout), bench.numbers("dq", v.size()), nullptr,
+                                           bench.numbers("dv", v.size())});
+    const Arrays got = bench.contents();
+    const auto finite = [&](const char* name, int64_t begin, int64_t end) {
+      return std::all_of(got.at(name).begin() + begin * kDim, got.at(name).begin() + end * kDim,
+                         [](double x) { return std::isfinite(x); });
+    };
+    INFO("documents: " << documents);
+    CHECK(finite("out", 192, kLength));
+    CHECK_FALSE(finite("out", 0, 128));
+    CHECK(finite("dv", 0, 128));
+    CHECK_FALSE(finite("dv", 192, kLength));
   }
 }
 
