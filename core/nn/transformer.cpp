@@ -32,7 +32,7 @@ std::vector<Field> fields() {
        {"full", "sliding", "hybrid"}},
       {"model.window", int64_t{64}, "positions that a sliding layer sees, the present one included", 1,
        kMany},
-      {"model.rope_theta", 10000.0, "base of the rotary frequencies", 1.0, 1e9},
+      {"model.rope_theta", 10000.0, "base of the rotary frequencies", 1.0 + 1e-6, 1e9},
       {"model.norm_eps", 1e-5, "epsilon of the norms", 0.0, 1.0},
       {"model.init_std", 0.0, "standard deviation of initial weights; 0 = 1/sqrt(D)", 0.0, 10.0},
       later({"model.norm",

@@ -81,7 +81,8 @@ void ExperimentOptions::add_to(CLI::App& verb) {
   verb.add_option("NAME", name, "experiment in configs/, or a YAML file")->required();
   verb.add_option("--preset", preset, "size of the experiment: smoke, quick or full (default: quick)")
       ->check(not_empty());
-  verb.add_option("--seeds", overrides.seeds, "how many seeds (3: seeds 1, 2, 3), or which (5,7)")
+  verb.add_option("--seeds", overrides.seeds,
+                  "how many seeds (3: seeds 1, 2, 3), or which (5,7); for one that is not 1, train.seed=5")
       ->check(not_empty());
   verb.add_option("--arms", overrides.arms, "only these arms, separated by commas")->check(not_empty());
   verb.add_option("--device", device, "cpu or cuda (default: as the configuration says, cpu)")

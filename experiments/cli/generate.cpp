@@ -9,6 +9,7 @@
 #include "experiments/evaluate/decode.h"
 #include "experiments/evaluate/loaded_run.h"
 #include "experiments/schedule/run_index.h"
+#include "experiments/store/run_folder.h"
 
 namespace copylab {
 namespace {
@@ -32,6 +33,9 @@ std::vector<int32_t> read_prompt(const Task& task, const std::string& text) {
 
 int generate(const Options& options) {
   const LoadedRun run = load_run(find_run(results_root(options.root), options.run));
+  if (const RunFolder folder{run.folder}; !folder.trained())
+    fmt::print(stderr, "copylab: {}: not trained to its end: these are the weights of step {}{}\n",
+               run.folder.string(), run.step, folder.failure().empty() ? "" : ", before it failed");
   const std::vector<int32_t> prompt = read_prompt(*run.task, options.prompt);
   const DecodeOptions decoding{options.tokens, run.task->length(), options.mode, options.lm_floor,
                                run.task->meta_token()};

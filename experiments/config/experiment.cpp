@@ -85,7 +85,7 @@ std::vector<int64_t> parse_seeds(const std::string& key, const RawValue& raw) {
   }
   Field count = one;
   count.min = 1;
-  count.max = 10000;
+  count.max = 100;  // more than that is a seed taken for their number
   std::vector<int64_t> seeds(static_cast<size_t>(std::get<int64_t>(parse_value(count, raw))));
   for (size_t i = 0; i < seeds.size(); ++i) seeds[i] = static_cast<int64_t>(i) + 1;
   return seeds;
@@ -507,7 +507,8 @@ void apply(Experiment& e, const Overrides& overrides) {
   const auto assign = [&](const std::string& key, RawValue value) {
     once(key);
     if (key == "train.seed") {
-      e.seeds = parse_seeds("train.seed", {RawValue::Kind::list, "", {value}, ""});
+      const Field seed{.path = key, .fallback = int64_t{0}, .doc = "", .min = 0};
+      e.seeds = {std::get<int64_t>(parse_value(seed, value))};
       return;
     }
     if (is_swept(e, key)) set_axis(e, key, {RawValue::Kind::list, "", {value}, ""});

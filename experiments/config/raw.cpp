@@ -81,8 +81,15 @@ std::string describe(const RawValue& value) {
   switch (value.kind) {
     case RawValue::Kind::null:
       return "null";
-    case RawValue::Kind::list:
-      return fmt::format("a list of {}", value.items.size());
+    case RawValue::Kind::list: {
+      constexpr size_t kShown = 6;
+      std::string text;
+      for (size_t i = 0; i < std::min(kShown, value.items.size()); ++i)
+        text +=
+            (i > 0 ? ", " : "") +
+            (value.items[i].kind == RawValue::Kind::scalar ? value.items[i].text : describe(value.items[i]));
+      return "[" + text + (value.items.size() > kShown ? ", …]" : "]");
+    }
     case RawValue::Kind::scalar:
       break;
   }

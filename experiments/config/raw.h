@@ -20,7 +20,7 @@ struct RawValue {
   std::string where;            // "configs/spamlang.yaml:12", or "" for the command line
 };
 
-std::string describe(const RawValue& value);  // "'yes'", "a list of 3", "null": for "got …"
+std::string describe(const RawValue& value);  // "'yes'", "[1, 2]", "null": for "got …"
 
 // Keys in the order written; every key occurs once.
 struct RawConfig {

@@ -71,7 +71,11 @@ RunLock::RunLock(const fs::path& folder) : file_(folder / "lock") {
   const Critical critical(folder);
   const fs::path mine = temporary_beside(file_);
   const Owner self{host_name(), getpid(), start_time(getpid())};
-  std::ofstream(mine) << self.host << ' ' << self.pid << ' ' << self.started << '\n';
+  errno = 0;
+  std::ofstream out(mine);
+  out << self.host << ' ' << self.pid << ' ' << self.started << std::endl;
+  expect(out.good(), "store", "{}: cannot be locked: {}", folder.string(),
+         errno != 0 ? std::strerror(errno) : "its lock file cannot be written");
   std::string problem;
   for (int attempt = 0; attempt < 2; ++attempt) {
     if (link(mine.c_str(), file_.c_str()) == 0) {
