@@ -193,7 +193,7 @@ CL_DEVICE Sight sight(const AttentionArgs<float>& a, const TileSpan* spans, int6
 
 // Products of queries and keys become scores, -inf where a query does not see a key. The warp's own rows are
 // queries, and columns are keys, or the other way round. Returns the unit of scores: times it, they are the
-// exponents of 2. So where everything is seen, nothing has to be done.
+// exponents of 2. Where everything is seen, nothing has to be done.
 template <bool kOwnKeys, int kColumns>
 CL_DEVICE float to_scores(const AttentionArgs<float>& a, Sight seen, int64_t b, int64_t own_first,
                           int64_t column_first, float (&s)[kColumns][4]) {
@@ -291,8 +291,9 @@ attention_bf16_kernel(AttentionArgs<float> a, const TileSpan* spans) {
     }
     add_rows(p, *values, 0, out);
   }
+  const float sums[2] = {row_sum(total[0]), row_sum(total[1])};  // by all lanes, before some are done
   CL_UNROLL for (int r = 0; r < 2; ++r) {
-    const float sum = row_sum(total[r]), inverse = sum == 0 ? 0.0f : 1 / sum;
+    const float sum = sums[r], inverse = sum == 0 ? 0.0f : 1 / sum;
     const int64_t t = t0 + own_row(2 * r);
     if (t >= a.length) continue;
     if (lane() % 4 == 0)
