@@ -358,8 +358,9 @@ attention_bf16_dq_kernel(AttentionArgs<float> a, AttentionGrads<float> g, const 
       dot_products(dout, *values, first, ds);
       const float unit = to_scores<false>(a, seen, b, t0, j0 + first, p);
       CL_UNROLL for (int n = 0; n < kPart<kDim>; ++n) {
-        CL_UNROLL for (int i = 0; i < 4; ++i) ds[n][i] =
-            fast_exp2(p[n][i] * unit - lse[i / 2]) * (ds[n][i] - dot[i / 2]);
+        CL_UNROLL for (int i = 0; i < 4; ++i) {
+          ds[n][i] = fast_exp2(p[n][i] * unit - lse[i / 2]) * (ds[n][i] - dot[i / 2]);
+        }
       }
       add_rows(ds, *keys, first, dq);
     }
