@@ -261,6 +261,7 @@ TEST_CASE("PSM's BPTT and one pass over all positions agree where nothing is cut
 
 TEST_CASE("A transformer on streams points back, but starts each stretch anew", "[stream]") {
   const std::map<std::string, Value> changes = {{"model.kind", std::string("transformer")},
+                                                {"model.init_range", 0.0},
                                                 {"model.heads", int64_t{1}},
                                                 {"model.kv_heads", int64_t{1}},
                                                 {"head.window", int64_t{7}}};

@@ -415,7 +415,9 @@ def start_values(config, name, std=0.5):
 
 def settings(config):
     """The configuration as PATH=VALUE lines in the paths of the C++ settings."""
-    shape = ("dim", "layers", "heads", "kv_heads", "ffn", "backbone", "rope_theta", "tied")
+    shape = ("dim", "layers", "heads", "kv_heads", "tied")
+    if config.kind == "transformer":
+        shape += ("ffn", "backbone", "rope_theta")
     paths = {"head.kind": config.head, **{f"model.{k}": getattr(config, k) for k in shape}}
     if config.kind != "transformer":
         paths["model.kind"] = config.kind
