@@ -467,8 +467,7 @@ TEST_CASE("What would run twice, or is named by the program, is refused", "[expa
   const std::string head = "name: x\nbase: {task.name: spamlang}\n";
   const std::vector<std::pair<std::string, std::string>> table = {
       {"seeds: [4, 4]", "file.yaml:3: seeds: 4 is given twice"},
-      {"seeds: 1000000000000",
-       "file.yaml:3: seeds: expected an integer from 1 to 100, got '1000000000000'"},
+      {"seeds: 1000000000000", "file.yaml:3: seeds: expected an integer from 1 to 100, got '1000000000000'"},
       {"grid: {train.lr: [1e-3, 0.001]}",
        "arm base: train.lr=0.001 is swept twice: expected each value once"},
       {"stages: [{name: a}, {name: a}]", "file.yaml:3: stages: a is given twice"},
