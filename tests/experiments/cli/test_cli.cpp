@@ -67,6 +67,8 @@ TEST_CASE("A wrong command line is exit code 2 and one line that says what was e
       {{"run", "spamlang", "--preset", "smok"}, "did you mean 'smoke'?"},
       {{"run", "spamlang", "train.rl=1"}, "unknown key 'train.rl'; did you mean 'train.lr'?"},
       {{"run", "spamlang", "train.lr=fast"}, "train.lr: expected a number"},
+      {{"run", "spamlang", "train.seed=-1"}, "train.seed: expected an integer, 0 or more, got '-1'"},
+      {{"run", "spamlang", "--seeds", "1001"}, "--seeds: expected an integer from 1 to 100, got '1001'"},
       {{"run", "spamlang", "--seeds", "none"}, "--seeds: expected an integer from 1 to 100, got 'none'"},
       {{"run", "spamlang", "--device", "gpu"}, "run.device: expected one of cpu, cuda, got 'gpu'"},
       {{"run", "spamlang", "--jobs", "0"}, "--jobs"},

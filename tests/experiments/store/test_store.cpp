@@ -291,6 +291,8 @@ TEST_CASE("Lock: one owner; a dead one is replaced", "[store]") {
   }
   std::ofstream(folder / "lock") << "another-host 1 123\n";
   REQUIRE(contains(message_of([&] { RunLock lock(folder.path()); }), "if that has ended, delete"));
+  REQUIRE(message_of([&] { RunLock lock(folder / "none"); }) ==
+          fmt::format("[store] {}: cannot be locked: No such file or directory", (folder / "none").string()));
 }
 
 TEST_CASE("RunWriter: resumes from the checkpoint, with the journal folded in and later rows cut",
