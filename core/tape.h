@@ -59,7 +59,7 @@ class Tape {
     Tensor t = scratch(dtype_of<T>(), shape);
     const size_t bytes = sizeof(T) * shape.size();
     backend_.copy_in(t.data<T>(), host, bytes);
-    if (std::is_integral_v<T>) {
+    if (std::is_integral_v<T> && bytes > 0) {
       std::shared_ptr<std::byte[]> copy(new std::byte[bytes]);
       std::memcpy(copy.get(), host, bytes);
       t.keep_host_copy(std::move(copy));
